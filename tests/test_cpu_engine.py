@@ -656,14 +656,15 @@ def test_long_chains_of_floats_take_two_vectors_at_a_time() -> None:
 
 
 def test_extremes_of_narrow_rows_are_found_side_by_side() -> None:
-    def is_across(columns: int, function: Any = ops.max) -> bool:
-        lowered = phix.jit(lambda x: function(x, [1])).lower(phix.spec((40, columns)))
+    def is_across(columns: int, function: Any = ops.argmax) -> bool:
+        lowered = phix.jit(lambda x: function(x, axis=1)).lower(phix.spec((40, columns)))
         return any(f", {told}\n" in lowered.as_text("llvm") for told in ACROSS.values())
 
     assert is_across(20) and not is_across(5) and not is_across(100)
     assert not is_across(20, ops.sum)
     best = phix.jit(lambda x: ops.topk(x, 1, 0)).lower(phix.spec(["n"])).as_text("llvm")
     assert not any(f", {told}\n" in best for told in ACROSS.values())  # each goes on from the last
+    assert not is_across(20, ops.sum) and not is_across(20, ops.max)  # a vector of each row
     x = RNG.standard_normal((40, 20)).astype("float32")
     x[::3, ::4], x[1::5, 7], x[2::6] = -0.0, np.nan, 0.0  # of both signs in some rows
     found = phix.jit(lambda x: (ops.max(x, [1]), ops.argmax(x, axis=1)))(x)

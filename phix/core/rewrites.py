@@ -70,6 +70,7 @@ for _row in (
     ("partial_results", "loops", "threads sum parts of a sum, which are then added in order"),
     ("several_rows", "loops", "totals down the columns are loaded once for several rows"),
     ("stream_results", "loops", "large results that nothing reads are written past the caches"),
+    ("overlapping_vectors", "loops", "short rows are gone through in vectors that may overlap"),
     ("carry_in_place", "loops", "a loop's next carry is written over the one before"),
 ):
     add(*_row)

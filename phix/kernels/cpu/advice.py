@@ -17,6 +17,8 @@ MASKED = "!llvm.loop !4"
 PAIRED = "!llvm.loop !6"
 # What makes vectors of so many of its iterations, whatever they are thought to cost.
 ACROSS = {16: "!llvm.loop !9", 8: "!llvm.loop !10", 4: "!llvm.loop !11"}
+# What makes it one vector of so many elements.
+WIDE = {64 >> k: f"!llvm.loop !{20 + k}" for k in range(6)}
 METADATA = (
     "!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}',
     "!2 = distinct !{!2, !3}", '!3 = !{!"llvm.loop.vectorize.width", i32 1}',
@@ -24,6 +26,8 @@ METADATA = (
     "!6 = distinct !{!6, !7}", '!7 = !{!"llvm.loop.interleave.count", i32 2}',
     "!8 = !{i32 1}",  # of stores past the caches
     *(f"!{9 + k} = distinct !{{!{9 + k}, !{12 + k}}}" for k in range(3)),
+    *(f"!{20 + k} = distinct !{{!{20 + k}, !1, !{30 + k}}}" for k in range(6)),
+    *(f'!{30 + k} = !{{!"llvm.loop.vectorize.width", i32 {64 >> k}}}' for k in range(6)),
     *(f'!{12 + k} = !{{!"llvm.loop.vectorize.width", i32 {16 >> k}}}' for k in range(3)),
 )  # fmt: skip
 # An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
@@ -123,6 +127,8 @@ def _is_narrow(row: ir.Statement) -> bool:
     """
     if not isinstance(row, ir.For) or row.kind != "reduction" or len(row.body) != 1:
         return False
+    if row.is_vector:
+        return False
     is_short = row.extent.fn == "const" and row.extent.data in _NARROW
     (found,) = row.body
     return bool(is_short and isinstance(found, ir.Assign) and not found.reassociate)
@@ -184,5 +190,7 @@ def advice(loop: ir.For) -> str:
         (_stays_apart, APART),
         (_is_paired, PAIRED),
     )
+    if loop.is_vector:
+        return f", {WIDE[loop.extent.data]}"
     told = _across(loop) or next((told for holds, told in rules if holds(loop)), "")
     return told and f", {told}"

@@ -21,6 +21,7 @@ import numpy as np
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from phix.core import disk_cache, stack
+from phix.core import dtypes as dt
 from phix.kernels.cpu import faults, runtime
 from phix.kernels.cpu.level import level
 from phix.kernels.loops import linked
@@ -134,6 +135,13 @@ def vector_registers() -> tuple[int, int]:
 def has_masks() -> bool:
     """Whether a vector instruction of the CPU can leave out some of its lanes."""
     return "avx512f" in level().has
+
+
+@lru_cache(maxsize=1)
+def dtypes_with_keys() -> frozenset[np.dtype]:
+    """Floats whose vectors are turned into ints of the same order, and compared, in few steps."""
+    has = {dt.float32: "sse4.1", dt.float64: "avx512f"}
+    return frozenset(d for d, feature in has.items() if feature in level().has)
 
 
 def parsed(text: str) -> llvm.ModuleRef:

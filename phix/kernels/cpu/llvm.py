@@ -14,7 +14,7 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.cpu import direct_products, faults, streaming
+from phix.kernels.cpu import direct_products, extremes, faults, streaming
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.advice import advice
 from phix.kernels.loops import linked
@@ -224,6 +224,10 @@ class _Printer:
 
     def _for(self, loop: ir.For) -> None:
         extent, first = self.index(loop.extent), self.index(loop.start)
+        found = extremes.of(loop)
+        key = ""
+        if found is not None and extremes.has_keys(found):
+            key = extremes.begin(self, found, self.value(found.target))
         self.count += 1
         number = self.count
         index, head, end = f"%i{number}", f"loop{number}", f"end{number}"
@@ -242,7 +246,12 @@ class _Printer:
         phi = len(self.lines)
         self.lines.append("")
         self.open.append(loop.index)
-        self._inner(loop.body)
+        if found is not None and key:
+            with self._scope():
+                values = [self.value(e) for e in extremes.elements(found)]
+                extremes.take(self, found, key, values)
+        else:
+            self._inner(loop.body)
         self.open.pop()
         self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
         again = self.let(f"icmp slt i64 {index}.next, {extent}")
@@ -250,6 +259,9 @@ class _Printer:
         start, back = f"[{first}, %{before}]", f"[{index}.next, %{self.label}]"
         self.lines[phi] = f"  {index} = phi i64 {start}, {back}"
         self._start(end)
+        if found is not None and key:
+            kind, value = ins.TYPES[found.target.dtype], extremes.end(self, found, key)
+            self.lines.append(f"  store {kind} {value}, ptr {self.slots[found.target]}")
         self.forget(changed)
 
     def _if(self, statement: ir.If) -> None:
@@ -308,7 +320,8 @@ class _Printer:
         for target, value in zip(statement.targets, statement.values):
             flags = _terms(value, target)
             if statement.reassociate:
-                flags = {**flags, value: ins.FREE_ORDER}
+                sums = (e for e in flags if e.fn == "add")
+                flags = {**flags, **dict.fromkeys((*sums, value), ins.FREE_ORDER)}
             names.append(self.value(value, flags))
         for target, name in zip(statement.targets, names):
             kind = ins.TYPES[target.dtype]

@@ -54,7 +54,8 @@ class For:
     """``for index in range(start, extent)``.
 
     ``kind``: parallel or reduction; independent is parallel whatever the indices seem to say.
-    Only a loop that an engine has cut into pieces starts anywhere but at 0.
+    Only a loop that an engine has cut into pieces starts anywhere but at 0. ``is_vector``: its
+    iterations are to be the lanes of one vector.
     """
 
     index: Expr
@@ -62,6 +63,7 @@ class For:
     body: list[Statement]
     kind: str = "parallel"
     start: Expr = ZERO
+    is_vector: bool = False
 
 
 @dataclass(eq=False)

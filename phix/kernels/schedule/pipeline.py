@@ -78,6 +78,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("share_loops", "schedule.sharing"),
         LoopPass("several_rows", "schedule.several_rows"),
         LoopPass("stream_results", "cpu.streaming"),
+        LoopPass("overlapping_vectors", "cpu.row_vectors"),
     ),
     # One thread, and memory of Python's: what is printed for people to read.
     "numba": (

@@ -1,0 +1,143 @@
+"""Short rows in whole vectors that may overlap: which loops, and what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core import dtypes as dt
+from phix.kernels.cpu import jit
+from phix.kernels.cpu.row_vectors import overlapping_vectors
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.builder import Builder
+from phix.kernels.loops.nodes import Assign, Buffer, Declare, For, Kernel, LoopProgram, Store
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule.pipeline import Setting
+
+# Of float32; rows of that many and 3 are two vectors, of which the second overlaps the first.
+LANES = jit.vector_registers()[0] // 4
+SIZE = max(LANES, 8) + 3
+
+sums = pytest.mark.skipif(LANES < 8, reason="of such short vectors less than two are left")
+
+
+def rows(size: int, dtype: str = "float32") -> np.ndarray:
+    """Rows with NaN, infinities and zeros of both signs in some."""
+    x = np.random.default_rng(size).standard_normal((9, size)).astype(dtype)
+    x[1, -1], x[2, 0], x[3, size // 2], x[4] = np.nan, np.inf, -np.inf, -0.0
+    x[5], x[5, -1] = -0.0, 0.0
+    return x
+
+
+def text_of(function: Callable[..., Any], x: np.ndarray, **options: Any) -> str:
+    return phix.jit(function, **options).lower(x).as_text("loop ir")
+
+
+# -- which loops ---------------------------------------------------------------------------------
+def test_rows_of_two_vectors_are_a_loop_over_the_lanes_of_both() -> None:
+    text = text_of(lambda x: ops.max(x, 1), rows(SIZE))
+    assert f"range({LANES})" in text and f"range({SIZE})" not in text
+    assert f"(i1 + {SIZE - LANES})" in text
+    assert "range(7)" in text_of(lambda x: ops.max(x, 1), rows(7))
+    assert "range(1000)" in text_of(lambda x: ops.max(x, 1), rows(1000))
+
+
+@sums
+def test_what_is_kept_of_a_row_lies_vector_by_vector() -> None:
+    text = text_of(lambda x: ops.softmax(x, 1), rows(SIZE))
+    assert f"local t0: float32[{-(-SIZE // LANES) * LANES}]" in text
+    assert f"range({SIZE})" not in text and "else 0" not in text
+    assert f"range({SIZE})" in text_of(
+        lambda x: ops.softmax(x, 1), rows(SIZE), disable="overlapping_vectors"
+    )
+
+
+# A kernel of two loops along a row: a maximum, and what each statement of the case does.
+X, Y = (Buffer(name, dt.float32, (4, SIZE), "temp") for name in ("t0", "t1"))
+KEPT = Buffer("l0", dt.float32, (SIZE,), "local")
+I, A, TOTAL = sc.var("i1"), sc.var("a0", dt.float32), sc.var("a1", dt.float32)
+HERE = (sc.var("i0") * SIZE + I,)
+
+
+def of(buffer: Buffer, *at: sc.Expr) -> Any:
+    return ir.load(buffer, at)
+
+
+STAY: dict[str, list[ir.Statement]] = {
+    "made of itself": [Store(Y, HERE, of(Y, *HERE) * A)],
+    "made of its neighbour": [Store(Y, HERE, of(Y, *(HERE[0] + 1,)) * A)],
+    "stored before it is read": [Store(Y, HERE, of(X, *HERE)), Store(X, HERE, A)],
+    "a running total": [Assign((TOTAL,), (TOTAL + of(X, *HERE),)), Store(Y, HERE, TOTAL)],
+    "a sum in order": [Assign((TOTAL,), (TOTAL + of(X, *HERE),))],
+    "backwards": [Store(Y, (sc.const(SIZE, dt.int64) - I,), A)],
+    "a kept row read elsewhere": [Store(KEPT, (I,), A), Store(Y, HERE, of(KEPT, ir.ZERO))],
+}
+
+
+def changed(statements: list[ir.Statement]) -> tuple[list[ir.Statement], For]:
+    """What becomes of a maximum of rows and a second loop, and that loop."""
+    extent = sc.const(SIZE, dt.int64)
+    largest = Assign((A,), (sc.binary("maximum", A, of(X, *HERE)),))
+    first = For(I, extent, [largest], "reduction")
+    start = [Declare(A, sc.const(-np.inf, dt.float32)), Declare(TOTAL, sc.const(0, dt.float32))]
+    second = For(I, extent, statements, "reduction")
+    row = For(sc.var("i0"), sc.const(4, dt.int64), [*start, first, second])
+    kernel = Kernel([row], locals={KEPT: extent})
+    program = LoopProgram([], [], [], [X, Y], [kernel], {})
+    overlapping_vectors(program, Setting(Builder(())))
+    return row.body[2:], second
+
+
+@pytest.mark.parametrize("case", STAY)
+def test_what_would_not_be_the_same_twice_stays(case: str) -> None:
+    (largest, *rest), second = changed(list(STAY[case]))
+    assert rest == [second] and second.body == STAY[case] and not second.is_vector
+    assert isinstance(largest, For) and largest.is_vector  # the maximum goes ahead
+
+
+@sums
+def test_a_kept_row_that_is_read_where_it_was_stored_is_changed() -> None:
+    steps: list[ir.Statement] = [
+        Store(KEPT, (I,), of(X, *HERE) * A),
+        Store(Y, HERE, of(KEPT, I) + 1.0),
+        Assign((TOTAL,), (TOTAL + of(KEPT, I),), True),
+    ]
+    (_, *loops), second = changed(steps)
+    assert second not in loops and all(isinstance(s, For) and s.is_vector for s in loops)
+    assert len(loops) == -(-SIZE // LANES) + 1  # stores of each vector, and the sum
+
+
+# -- what they compute ---------------------------------------------------------------------------
+def statistics(x: Any) -> tuple[Any, ...]:
+    h = ops.softmax(x, 1)
+    return ops.max(x, 1), ops.min(x * 2.0, 1), h, ops.layer_norm(x, None, None, 1e-5, 1)
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(11, "float32"), (31, "float32"), (19, "float64")])
+def test_rows_have_their_values(size: int, dtype: str) -> None:
+    x = rows(size, dtype)
+    wide = x.astype("float64")
+    largest, least, h, y = map(np.asarray, phix.jit(statistics)(x))
+    np.testing.assert_array_equal(largest, x.max(1))
+    np.testing.assert_array_equal(least, x.min(1) * 2.0)
+    np.testing.assert_array_equal(np.signbit(largest[4:6]), [True, False])
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(wide - wide.max(1, keepdims=True))
+        mean, var = wide.mean(1, keepdims=True), wide.var(1, keepdims=True)
+        tolerance = 1e-6 if dtype == "float32" else 1e-14
+        np.testing.assert_allclose(h, powers / powers.sum(1, keepdims=True), rtol=3 * tolerance)
+        expected = (wide - mean) / np.sqrt(var + 1e-5)
+        np.testing.assert_allclose(y, expected, rtol=10 * tolerance, atol=10 * tolerance)
+
+
+@pytest.mark.unoptimised
+def test_each_pass_keeps_what_rows_mean() -> None:
+    f = lambda x: phix.grad(lambda x: ops.sum(ops.softmax(x, 1) ** 2.0))(x)  # noqa: E731
+    x = np.random.default_rng(0).standard_normal((3, SIZE))
+    found = phix.debug.compare(f, rewrites=["overlapping_vectors"])(x.astype("float32"))
+    assert "agree" in str(found)
