@@ -41,28 +41,36 @@ class BackwardRule:
             args[place] = cotangents[number]
         if rule.decomposition is None or "whole" in rule.traits:
             outs = dispatch.bind(rule, *rule.split(tuple(args)))
-
-    def __call__(self, *cotangents: Any) -> list[Any]:
-        args = [cotangents[a.number] if type(a) is Cotangent else a for a in self.args]
-        stored = next((c.dtype for c in flat(cotangents) if c.dtype in dt.STORAGE), None)
-        if stored is None or "restates" in self.op.traits:
-            return self._pulled(args)
-        args = [map_entries(lambda x: _with_dtype(x, dt.float32), (a,))[0] for a in args]
-        found = map_entries(lambda x: _with_dtype(x, stored), tuple(self._pulled(args)))
-        return list(found)
-
-    def _pulled(self, args: list[Any]) -> list[Any]:
-        if is_called(self.rule):
-            outs = dispatch.bind(self.rule, *self.rule.split(tuple(args)))
         else:
             outs = rule.decomposition(*args)
         found = (outs,) if len(rule.outputs) == 1 else outs
         return found if is_in_order else [None if n is None else found[n] for n in gradients]
 
 
+class StoredBackwardRule(BackwardRule):
+    """The same of an op of a dtype of storage, of which there are no sums: what it moves to several
+    places is added up in float32."""
+
+    __slots__ = ()
+
+    def __call__(self, *cotangents: Any) -> Sequence[Any]:
+        stored = next((c.dtype for c in flat(cotangents) if c.dtype in dt.STORAGE), None)
+        if stored is None:
+            return super().__call__(*cotangents)
+        wide = [map_entries(lambda x: _with_dtype(x, dt.float32), (a,))[0] for a in self.args]
+        cotangents = map_entries(lambda x: _with_dtype(x, dt.float32), cotangents)
+        found = BackwardRule(self.adjoint, wide)(*cotangents)
+        return map_entries(lambda x: _with_dtype(x, stored), tuple(found))
+
+
+def pull_of(op: Op, rule: Op, args: list[Any], outs: tuple[Any, ...]) -> BackwardRule:
+    """The pull of a call with these outputs."""
+    stored = "restates" not in op.traits and any(x.dtype in dt.STORAGE for x in flat(outs))
+    return (StoredBackwardRule if stored else BackwardRule)(adjoint_of(op, rule), args)
+
+
 def _with_dtype(x: Any, dtype: Any) -> Any:
-    """A tensor of floats, or a meta of them, in a dtype that there are sums of, or back in its own:
-    what an op of storage moves to several places adds up in its derivative."""
+    """A tensor or a meta in another dtype, if it is of floats."""
     if isinstance(x, MetaTensor):
         return x.with_dtype(dtype) if dt.is_differentiable(x.dtype) else x
     if isinstance(x, TensorBase) and dt.is_differentiable(x.dtype):

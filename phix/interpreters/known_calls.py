@@ -87,8 +87,8 @@ def note(op: Op, given: Sequence[Any], given_attrs: Any, values: Sequence[Any], 
     run = context.base().plan_of(op, tuple(values), attrs)
     if run is None:
         return
-    out_dims = infer(op, tuple([None if v is None else v.meta for v in values]), attrs)[0].dims
-    if not dm.is_known(*out_dims):
+    out = infer(op, tuple([None if v is None else v.meta for v in values]), attrs)[0]
+    if not dm.is_known(*out.dims) or out.dtype in dt.STORAGE:
         return
     fixed = [(k, v) for k, (x, v) in enumerate(zip(given, values)) if type(x) in FIXED]
     found = KnownCall(op, run, values, fixed, attrs)

@@ -21,11 +21,11 @@ from phix.core.source import derivation, is_recording, user_source
 from phix.core.tensor import Tensor, TensorBase, Tracer, ValueTracer
 from phix.interpreters.backward_rules import (
     BackwardRule,
-    adjoint_of,
     as_outputs,
     backward_args,
     is_constant,
     no_derivative,
+    pull_of,
     uncovered,
 )
 from phix.interpreters.call_keys import FIXED
@@ -187,7 +187,7 @@ class VJP(Interpreter):
         outs = as_outputs(op, self.below(op, values, attrs))
         rule = get_op(op.backward)
         args = backward_args(op, rule, values, attrs, outs)
-        result = self.record(op, BackwardRule(adjoint_of(op, rule), args), nodes, outs)
+        result = self.record(op, pull_of(op, rule, args, outs), nodes, outs)
         if uncovered(op):
             self.tape[-1:] = apart(self.tape[-1], values, attrs, vjp)
         return result
