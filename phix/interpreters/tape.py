@@ -171,7 +171,9 @@ def _cotangents(record: Record, grads: dict[int, Any]) -> list[Any]:
     if not any(node in grads for node, _ in pairs):
         return []
     rule = record.pull
-    may_lack = rule.adjoint.may_lack if type(rule) is BackwardRule else (False,) * len(pairs)
+    may_lack = (
+        rule.adjoint.may_lack if type(rule) is BackwardRule else (False,) * len(record.outputs)
+    )
 
     def cotangent(pair: Any) -> Any:
         found = dense(grads.pop(pair[0], None))
