@@ -30,7 +30,7 @@ from phix.core.graph import Constant, Graph, Literal, State, Variable, copied, f
 from phix.core.kernel_registry import KernelKey
 from phix.core.meta import MetaTensor
 from phix.core.places import CPU, Place
-from phix.interpreters import eager
+from phix.interpreters import call_keys
 from phix.kernels.cpu import jit, stored
 from tests.harness.cases import Case, table_cases
 from toy_device import toy
@@ -310,19 +310,19 @@ def test_every_part_of_an_eager_call_is_in_the_key_of_its_plan(case: Case) -> No
         )
 
     base = entries()
-    keys = {"as it is": eager._plan_key(op, base, attrs)}
+    keys = {"as it is": call_keys.plan_key(op, base, attrs)}
     for k, atom in enumerate(flat(equation.inputs)):
         meta = atom.meta
         for dtype in {dt.float32, dt.float64, dt.int32} - {meta.dtype}:
-            keys[f"{k} {dtype}"] = eager._plan_key(op, entries(k, dtype=dtype), attrs)
+            keys[f"{k} {dtype}"] = call_keys.plan_key(op, entries(k, dtype=dtype), attrs)
         shape = tuple(meta.dims)
-        keys[f"{k} larger"] = eager._plan_key(op, entries(k, dims=(*shape, 2)), attrs)
+        keys[f"{k} larger"] = call_keys.plan_key(op, entries(k, dims=(*shape, 2)), attrs)
         if math.prod(shape) > 1:
-            keys[f"{k} strided"] = eager._plan_key(op, entries(k, whole=False), attrs)
+            keys[f"{k} strided"] = call_keys.plan_key(op, entries(k, whole=False), attrs)
     for k, entry in enumerate(base):
         other = (*base[:k], None if entry is not None else tensor(graph.outputs[0]), *base[k + 1 :])
         if not isinstance(entry, tuple):
-            keys[f"{k} absent"] = eager._plan_key(op, other, attrs)
+            keys[f"{k} absent"] = call_keys.plan_key(op, other, attrs)
     for k, value in enumerate(attrs):
         declared = op.attrs[k].type
         for what, changed in changed_values(value):
@@ -331,7 +331,7 @@ def test_every_part_of_an_eager_call_is_in_the_key_of_its_plan(case: Case) -> No
                 continue
             if kind_changed and not declared.startswith(("Scalar", "float", "double")):
                 continue  # it would have been converted
-            key = eager._plan_key(op, base, (*attrs[:k], changed, *attrs[k + 1 :]))
+            key = call_keys.plan_key(op, base, (*attrs[:k], changed, *attrs[k + 1 :]))
             keys[f"{op.attr_names[k]} {what}"] = key
     for one, other in itertools.combinations(keys, 2):
         assert keys[one] != keys[other], (one, other)

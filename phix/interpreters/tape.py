@@ -171,7 +171,8 @@ def _cotangents(record: Record, grads: dict[int, Any]) -> list[Any]:
     if not any(node in grads for node, _ in pairs):
         return []
     rule = record.pull
-    may_lack = rule.adjoint.may_lack if isinstance(rule, BackwardRule) else (False,) * len(pairs)
+    none = (False,) * len(record.outputs)
+    may_lack = rule.adjoint.may_lack if isinstance(rule, BackwardRule) else none
 
     def cotangent(pair: Any) -> Any:
         found = dense(grads.pop(pair[0], None))

@@ -144,11 +144,11 @@ class VJP(Interpreter):
         """Let the next call like this one go the short way; see ``known_calls``."""
         if not self.is_at_base or op.has_lists:
             return
-        _, found, active = self.taken(given)
+        _, found, _ = self.taken(given)
+        _, values, active = self.taken(inputs)
         if not active:
             context.base().remember(op, given, given_attrs, inputs, attrs)
             return
-        _, values, _ = self.taken(inputs)
         for x, value in zip(found, values):
             if type(x) not in FIXED and (x is not value or type(x) is not Tensor):
                 return  # an array, or a tensor that was cast
