@@ -12,7 +12,7 @@ import pytest
 import kernel_places
 import phix
 from kernel_places import Where, array_of
-from phix.core.errors import OpTableError
+from phix.core.errors import DTypeError, OpTableError
 
 pytestmark = pytest.mark.unoptimised
 TABLE = """
@@ -84,6 +84,8 @@ def test_inputs_are_cast_to_the_dtype_of_the_kernel(where: Where, own: Any) -> N
             found = make(lambda a, b, d=dtype: own.steps(a, b, 4, d))(start, step)
             assert found.tolist() == [2, 5, 8, 11] and found.dtype == dtype
             assert seen == [(dtype, dtype, dtype)]
+        with pytest.raises(DTypeError, match=r"steps: step is cast to the float32 of its ke"):
+            make(lambda a, b: own.steps(a, b, 4, "float32"))(start, step * 1j)
 
 
 def test_names_are_checked(tmp_path: Path) -> None:

@@ -306,8 +306,9 @@ def test_it_runs_in_place_of_llvm() -> None:
     np.testing.assert_allclose(total, x[0, 0] + np.cumsum(x[:, 0]) - x[:, 0], rtol=1e-6)
 
 
-def test_the_library_numba_is_printed_source() -> None:
-    """Pinned for a function or a block; what was compiled before stays what it was."""
+def test_the_library_numba_is_printed_source(caplog: pytest.LogCaptureFixture) -> None:
+    """Pinned for a function or a block; what was compiled before stays what it was. What it prints
+    is no other library's, and no log says so."""
     x = np.array([0.5, -1.0])
     f = phix.jit(lambda v: v * 2.0 + 1.0)
     np.testing.assert_array_equal(f(x).numpy(), x * 2 + 1)
@@ -319,6 +320,7 @@ def test_the_library_numba_is_printed_source() -> None:
     assert list(pinned.lower(x).sections)[-2:] == ["loop ir", "numba"]
     with plain():
         np.testing.assert_array_equal(pinned(x).numpy(), x * 3)
+    assert not caplog.records
 
 
 # -- the text ------------------------------------------------------------------------------------

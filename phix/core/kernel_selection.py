@@ -28,7 +28,7 @@ from phix.core.kernel_registry import (
     KernelKey,
     known_backend,
 )
-from phix.core.libraries import pinned
+from phix.core.libraries import PRINTED, pinned
 from phix.core.memory_layouts import alternatives
 from phix.core.op import Op
 from phix.core.rules import OPS, get_op
@@ -160,7 +160,8 @@ def _available(
     if pin is not None and not op.is_primitive and any(BACKENDS[n].is_engine for n in first):
         return None  # what is pinned is the engine, which takes the op apart
     found = _of_libraries(op, key, names, names, given)
-    if pin is not None and found is not None:
+    is_printed = pin == PRINTED and place_kind == "cpu"  # all that the engine itself has
+    if pin is not None and found is not None and not (is_printed and found.function is None):
         _logger().warning(
             "library %s has no kernel of %s for (%s); (%s) runs it", pin, op.name,
             replace(key, backend=place_kind), found.key,

@@ -12,6 +12,8 @@ from phix.core.kernel_registry import BACKENDS
 # One entry for each block in any thread, and each default float, that eager calls are told apart by
 # (see ``core.default_floats``): as long as there is none, none has to ask.
 PINS: list[str] = []
+# The library that is an engine of its own for the CPU: what LLVM would get is printed for it.
+PRINTED = "numba"
 
 
 def pinned() -> str | None:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
+from phix.core import dtypes as dt
 from phix.core import kernel_keys, kernel_selection, rewrites, stack
 from phix.core.conversion import tensor_from_scalar
-from phix.core.errors import DeviceError, KernelNotFoundError
+from phix.core.errors import DeviceError, DTypeError, KernelNotFoundError
 from phix.core.graph import (
     Constant,
     Equation,
@@ -43,6 +44,13 @@ from phix.passes.forms import Data, Form, Order, Writer, asked_place, kernel_pla
 
 # Values that follow no input are written down where they are needed, if they are of so few steps.
 _LONGEST_RECIPE = 8
+
+
+def _not_real(op: Op, name: str, found: Any, dtype: Any) -> DTypeError:
+    return DTypeError(
+        f"{op.name}: {name} is cast to the {dtype} of its kernel (`support_trans_dtype`), where "
+        f"imaginary parts are lost; found {found}. Write phix.ops.real({name}) to leave them out"
+    )
 
 
 @dataclass(eq=False)
@@ -177,6 +185,8 @@ class AssignKernels(Writer):
                 return Form(_home_of(value, where), None, value.meta.dtype)
             to_key = name in cast or value.meta.dtype == asked.dtype
             dtype = key.dtype if to_key else value.meta.dtype
+            if dt.is_complex(value.meta.dtype) and name in cast and not dt.is_complex(dtype):
+                raise _not_real(op, name, value.meta.dtype, dtype)
             order = orders.get(name) if value.meta.ndim else None
             order = layouts.argument_order(op, name, asked, order, state, value.meta.ndim)
             return Form(asked_place(state, where), order, state.dtype or dtype)

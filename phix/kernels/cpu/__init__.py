@@ -34,7 +34,7 @@ class CpuEngine(LoopEngine):
         """See :class:`phix.core.engines.Engine`. Where the library numba is pinned, the program is
         printed as its source."""
         lower = lower or (lambda: graph)
-        if libraries.pinned() == "numba":
+        if libraries.pinned() == libraries.PRINTED:
             from phix.kernels.numba.printed.engine import NumbaProgram  # who pins it needs it
 
             return NumbaProgram(graph, contiguous, lower)
