@@ -11,6 +11,7 @@ from phix.core import context, rules
 from phix.core.errors import DifferentiationError
 from phix.core.graph import Graph
 from phix.core.transforms import transforms
+from phix.primitives.carried import Carried
 from phix.primitives.flat import are_floats, are_given, batch_size, expanded, select, spread, zeros
 from phix.primitives.transformation import as_output, batched_graph
 
@@ -106,7 +107,7 @@ def custom_jvp_vjp(active: Any, operands: Any, graph: Graph, rule: JVPRule) -> A
 
 
 @dataclass(frozen=True)
-class Batched:
+class Batched(Carried):
     """A derivative of the user's own, over a batch in front of some operands."""
 
     rule: Any
@@ -114,101 +115,43 @@ class Batched:
     size: Any
     axis_name: str | None
     is_mesh: bool  # whether the lanes are the parts of a mesh
-    alike: tuple[bool, ...]  # which outputs are the same in all of those
+    outs: tuple[bool, ...]  # which outputs are not the same in all of those
 
-    @property
-    def count(self) -> int:
-        return int(self.rule.count)
-
-    @property
-    def __name__(self) -> str:
-        return str(self.rule.__name__)
-
-    def batch(self, run: Any, args: Sequence[Any], flags: Sequence[bool]) -> Any:
-        """``run`` over the batch, and which of its outputs have one."""
+    def run(self, function: Any, args: Sequence[Any], flags: Sequence[bool]) -> Any:
         tracked = (self.axis_name or "",) if self.is_mesh else ()
         with context.mapping(self.axis_name), context.tracking(tracked):
-            return transforms().batch(run, args, flags, self.size)
+            return transforms().batch(function, args, flags, self.size)
 
-    def as_outs(self, values: Sequence[Any], mapped: Sequence[bool]) -> list[Any]:
-        """Outputs as the graph gives them: with a batch in front, but for those that are alike."""
-        return [as_output(*each, self.size) for each in zip(values, mapped, self.alike)]
+    def as_outs(self, values: Sequence[Any], differ: Sequence[bool]) -> list[Any]:
+        """With a batch in front, but for those that are alike."""
+        alike = [not o for o in self.outs]
+        return [as_output(*each, self.size) for each in zip(values, differ, alike)]
 
-
-class BatchedVJP(Batched):
-    """A backward over a batch; see :class:`VJPRule`."""
-
-    def forward(self, *operands: Any) -> Any:
-        made: list[Any] = []
-
-        def run(*args: Any) -> list[Any]:
-            outs, residuals, backward = self.rule.forward(*args)
-            made[:] = [len(outs), backward]
-            return [*outs, *residuals]
-
-        found, mapped = self.batch(run, operands, self.flags)
-        count, backward = made
-        outs = self.as_outs(found[:count], mapped)
-
-        def pulled(residuals: Any, cts: Any) -> Any:
-            on = [*mapped[count:], *(not a for a in self.alike)]
-            return self.backward(backward, residuals, cts, on)
-
-        return outs, found[count:], pulled
-
-    def backward(self, backward: Any, residuals: Any, cts: Any, on: list[bool]) -> Any:
-        given: list[bool] = []
-
-        def run(*args: Any) -> list[Any]:
-            grads = backward(args[: len(residuals)], args[len(residuals) :])
-            given[:] = are_given(grads)
-            return select(grads, given)
-
-        found, mapped = self.batch(run, [*residuals, *cts], on)
-        back = spread(list(zip(found, mapped)), given)
-        return [None if g is None else self._of(g[0], g[1], f) for g, f in zip(back, self.flags)]
-
-    def _of(self, grad: Any, mapped: bool, wanted: bool) -> Any:
-        """A cotangent with a batch, or, of an operand without one, summed over it."""
-        if not wanted and not mapped and self.is_mesh:
+    def as_operand(self, grad: Any, differs: bool, wanted: bool) -> Any:
+        """With a batch, or, of an operand without one, summed over it."""
+        if not wanted and not differs and self.is_mesh:
             return grad  # of all parts together
-        whole = grad if mapped else expanded(grad, self.size)
+        whole = grad if differs else expanded(grad, self.size)
         return whole if wanted else ops.sum(whole, 0)
 
 
-class BatchedJVP(Batched):
-    """A tangent over a batch; see :class:`JVPRule`."""
-
-    def tangents(self, primals: Any, tangents: Any) -> Any:
-        count = len(primals)
-        outputs: list[int] = []
-
-        def run(*args: Any) -> list[Any]:
-            outs, ts = self.rule.tangents(args[:count], args[count:])
-            outputs[:] = [len(outs)]
-            return [*outs, *ts]
-
-        found, mapped = self.batch(run, [*primals, *tangents], [*self.flags, *self.flags])
-        at = outputs[0]
-        return self.as_outs(found[:at], mapped), self.as_outs(found[at:], mapped[at:])
-
-
-def _batched_rule(op: Any, kind: Any, batched: Any, operands: Any, graph: Graph, rule: Any) -> Any:
+def _batched_rule(op: Any, batched: Any, operands: Any, graph: Graph, rule: Any) -> Any:
     flags, size = tuple(batched[0]), batch_size(operands, batched[0])
     axis = context.mapped_axis()
     is_mesh = context.is_tracked(axis or "")
     alike = tuple(is_mesh and axis not in a.meta.varying for a in graph.outputs)
     made = batched_graph(graph, flags, size, alike)
-    whole = kind(rule, flags[: rule.count], size, axis, is_mesh, alike)
+    outs_differ = tuple(not a for a in alike)
+    whole = Batched(rule, flags[: rule.count], size, axis, is_mesh, outs_differ)
     outs = op([*operands, *made.closed], made.graph, whole)
     return [expanded(o, size) if a else o for o, a in zip(outs, alike)]
 
 
 @rules.batch("custom_vjp_call")
 def custom_vjp_batch(batched: Any, operands: Any, graph: Graph, rule: Any) -> Any:
-    return _batched_rule(ops.custom_vjp_call, BatchedVJP, batched, operands, graph, rule)
+    return _batched_rule(ops.custom_vjp_call, batched, operands, graph, rule)
 
 
 @rules.batch("custom_jvp_call")
 def custom_jvp_batch(batched: Any, operands: Any, graph: Graph, rule: Any) -> Any:
-    return _batched_rule(ops.custom_jvp_call, BatchedJVP, batched, operands, graph, rule)
+    return _batched_rule(ops.custom_jvp_call, batched, operands, graph, rule)

@@ -16,7 +16,7 @@ from phix.core import rules
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
 from phix.core.transforms import transforms
-from phix.primitives.flat import are_given, select, spread
+from phix.primitives.carried import Carried
 
 # kind of step -> the kind of its transpose
 _TRANSPOSES = {
@@ -144,101 +144,41 @@ def pvary_ranks(group: Any, varies: Any, x: Any, axis_name: str) -> Any:
 
 # -- derivatives of the user's own ---------------------------------------------------------------
 @dataclass(frozen=True)
-class Ranked:
-    """A derivative of the user's own on this rank; ``varies``: which operands differ, ``outs``:
-    which outputs."""
+class Ranked(Carried):
+    """A derivative of the user's own on this rank."""
 
     rule: Any
-    varies: tuple[bool, ...]
+    flags: tuple[bool, ...]
     outs: tuple[bool, ...]
     group: Any
 
-    @property
-    def count(self) -> int:
-        return int(self.rule.count)
+    def run(self, function: Any, args: Sequence[Any], flags: Sequence[bool]) -> Any:
+        return transforms().on_ranks(function, args, flags, self.group)
 
-    @property
-    def __name__(self) -> str:
-        return str(self.rule.__name__)
+    def as_outs(self, values: Sequence[Any], differ: Sequence[bool]) -> list[Any]:
+        """Some for each rank to go on with by itself."""
+        return [_wide(v, o or not w, self.group) for v, o, w in zip(values, differ, self.outs)]
 
-    def run(self, function: Any, args: Sequence[Any], varies: Sequence[bool]) -> Any:
-        return transforms().on_ranks(function, args, varies, self.group)
-
-    def as_outs(self, values: Sequence[Any], owned: Sequence[bool]) -> list[Any]:
-        """Outputs as the graph gives them: some for each rank to go on with by itself."""
-        return [_wide(v, o or not w, self.group) for v, o, w in zip(values, owned, self.outs)]
-
-
-class RankedVJP(Ranked):
-    """A backward; see ``phix.primitives.custom.VJPRule``."""
-
-    def forward(self, *operands: Any) -> Any:
-        made: list[Any] = []
-
-        def run(*args: Any) -> list[Any]:
-            outs, residuals, backward = self.rule.forward(*args)
-            made[:] = [len(outs), backward]
-            return [*outs, *residuals]
-
-        found, owned = self.run(run, operands, self.varies)
-        count, backward = made
-        outs = self.as_outs(found[:count], owned)
-
-        def pulled(residuals: Any, cts: Any) -> Any:
-            return self.backward(backward, residuals, cts, [*owned[count:], *self.outs])
-
-        return outs, found[count:], pulled
-
-    def backward(self, backward: Any, residuals: Any, cts: Any, on: list[bool]) -> Any:
-        given: list[bool] = []
-
-        def run(*args: Any) -> list[Any]:
-            grads = backward(args[: len(residuals)], args[len(residuals) :])
-            given[:] = are_given(grads)
-            return select(grads, given)
-
-        found, owned = self.run(run, [*residuals, *cts], on)
-        back = spread(list(zip(found, owned)), given)
-        return [None if g is None else self._of(g[0], g[1], v) for g, v in zip(back, self.varies)]
-
-    def _of(self, grad: Any, owned: bool, varies: bool) -> Any:
-        """A cotangent as its operand: of one that is the same on all ranks it is their sum."""
-        if owned and not varies:
+    def as_operand(self, grad: Any, differs: bool, wanted: bool) -> Any:
+        """Of an operand that is the same on all ranks it is their sum."""
+        if differs and not wanted:
             return ops.rank_step(grad, self.group, "sum", ())
-        return _wide(grad, owned or not varies, self.group)
+        return _wide(grad, differs or not wanted, self.group)
 
 
-class RankedJVP(Ranked):
-    """A tangent; see ``phix.primitives.custom.JVPRule``."""
-
-    def tangents(self, primals: Any, tangents: Any) -> Any:
-        count = len(primals)
-        outputs: list[int] = []
-
-        def run(*args: Any) -> list[Any]:
-            outs, ts = self.rule.tangents(args[:count], args[count:])
-            outputs[:] = [len(outs)]
-            return [*outs, *ts]
-
-        found, owned = self.run(run, [*primals, *tangents], [*self.varies, *self.varies])
-        at = outputs[0]
-        return self.as_outs(found[:at], owned), self.as_outs(found[at:], owned[at:])
-
-
-def _ranked_rule(op: Any, kind: Any, group: Any, varies: Any, operands: Any, graph: Graph,
-                 rule: Any) -> Any:  # fmt: skip
+def _ranked_rule(op: Any, group: Any, varies: Any, operands: Any, graph: Graph, rule: Any) -> Any:
     made, outs = transforms().ranked(graph, group)
     flags = [group.name in v.meta.varying for v in graph.inputs]
     values = [_wide(x, v or not f, group) for x, v, f in zip(operands, varies[0], flags)]
-    whole = kind(rule, tuple(flags[: rule.count]), tuple(outs), group)
+    whole = Ranked(rule, tuple(flags[: rule.count]), tuple(outs), group)
     return op(values, made, whole), outs
 
 
 @rules.ranks("custom_vjp_call")
 def custom_vjp_ranks(group: Any, varies: Any, operands: Any, graph: Graph, rule: Any) -> Any:
-    return _ranked_rule(ops.custom_vjp_call, RankedVJP, group, varies, operands, graph, rule)
+    return _ranked_rule(ops.custom_vjp_call, group, varies, operands, graph, rule)
 
 
 @rules.ranks("custom_jvp_call")
 def custom_jvp_ranks(group: Any, varies: Any, operands: Any, graph: Graph, rule: Any) -> Any:
-    return _ranked_rule(ops.custom_jvp_call, RankedJVP, group, varies, operands, graph, rule)
+    return _ranked_rule(ops.custom_jvp_call, group, varies, operands, graph, rule)
