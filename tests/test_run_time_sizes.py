@@ -391,6 +391,16 @@ def test_nothing_is_selected_where_a_maximum_is_taken() -> None:
     assert run(x)[2].item() == -np.inf
 
 
+def test_sections_must_add_up_to_what_is_selected() -> None:
+    run = phix.jit(lambda x: ops.split(x[x > 0.0], [1, 3, 2], 0))
+    x = np.arange(-2.0, 7.0)
+    same(run(x), [x[3:4], x[4:7], x[7:]])
+    for other in (x - 1.0, x + 1.0, -np.ones(9)):
+        with pytest.raises(ShapeError, match="must agree"):
+            run(other)
+    assert run.trace_count == 1
+
+
 # -- whole programs --------------------------------------------------------------------------
 def particle_filter(np: Any, repeat: Any, x: Any, seen: Any, n: int) -> Any:
     """Three steps: move, weigh, and as many copies of each particle as its weight tells."""

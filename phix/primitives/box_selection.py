@@ -14,7 +14,8 @@ from phix.core.meta import MetaTensor
 from phix.primitives.detection import check_boxes, parts_of
 from phix.primitives.lengths import as_int, check_dims, check_ints
 from phix.primitives.positions import numbers
-from phix.primitives.run_time_sizes import chosen, fitted, flat
+from phix.primitives.run_time_sizes import chosen, flat
+from phix.primitives.slicing import fitted
 from phix.primitives.steps import scanned
 from phix.primitives.widening import as_dtype, widened
 

@@ -17,7 +17,8 @@ from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.primitives.lengths import as_int
 from phix.primitives.positions import nothing, numbers
-from phix.primitives.run_time_sizes import chosen, fitted
+from phix.primitives.run_time_sizes import chosen
+from phix.primitives.slicing import fitted
 from phix.primitives.widening import as_dtype
 
 _REDUCTIONS = ("SUM", "MEAN", "MAX", "MIN")

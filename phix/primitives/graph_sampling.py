@@ -22,7 +22,8 @@ from phix.primitives.distributions import check_one_key
 from phix.primitives.graph_ops import check_index, numbered
 from phix.primitives.lengths import as_int, check_dims
 from phix.primitives.positions import numbers
-from phix.primitives.run_time_sizes import chosen, fitted
+from phix.primitives.run_time_sizes import chosen
+from phix.primitives.slicing import fitted
 from phix.primitives.widening import as_dtype, widened
 
 

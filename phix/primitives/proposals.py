@@ -17,7 +17,8 @@ from phix.primitives.detection import check_boxes, parts_of
 from phix.primitives.experts import counted
 from phix.primitives.lengths import check_dims, check_ints
 from phix.primitives.positions import numbers
-from phix.primitives.run_time_sizes import chosen, fitted, flat
+from phix.primitives.run_time_sizes import chosen, flat
+from phix.primitives.slicing import fitted
 from phix.primitives.widening import as_dtype, widened
 
 # An exponent above this would make a box of more than 1000 / 16 times its anchor.

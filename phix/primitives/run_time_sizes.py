@@ -42,18 +42,6 @@ def chosen(mask: Any) -> Any:
     return ops.true_positions(mask, as_dim(count_true(mask)))
 
 
-def fitted(x: Any, dims: Sequence[DimLike]) -> Any:
-    """``x``, which must have those dims: where nobody knows before, each run looks.
-
-    An op whose result has a size that its data tell is traced as what it is made of, so that the
-    checks of its decomposition see unknown dims alone.
-    """
-    if dm.same_shape(x.meta.dims, tuple(dims)):
-        return x
-    both = ops.stack([x, ops.full(dims, 0, x.dtype)], 0)  # of what is stacked all dims agree
-    return ops.squeeze(ops.slice(both, [0], [0], [1], (), ()), (0,))
-
-
 def _check_mask(mask: MetaTensor) -> None:
     if mask.dtype != dt.bool_:
         raise DTypeError(f"mask must be a bool tensor, found {mask}; compare or cast it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from phix import ops
@@ -306,8 +307,23 @@ def split_meta(x: MetaTensor, sections: Any, axis: int) -> Any:
     return tuple(x.with_dims((*x.dims[:axis], s, *x.dims[axis + 1 :])) for s in sections)
 
 
+def fitted(x: Any, dims: Sequence[DimLike]) -> Any:
+    """``x``, which must have those dims: where nobody knows before, each run looks.
+
+    An op whose result has a size that its data tell is traced as what it is made of, so that the
+    checks of its decomposition see unknown dims alone.
+    """
+    if dm.same_shape(x.meta.dims, tuple(dims)):
+        return x
+    both = ops.stack([x, ops.full(dims, 0, x.dtype)], 0)  # of what is stacked all dims agree
+    return ops.squeeze(ops.slice(both, [0], [0], [1], (), ()), (0,))
+
+
 @rules.decompose("split")
 def split(x: Any, sections: Any, axis: int) -> Any:
+    whole = x.meta.dims[axis]
+    if dm.is_computed(whole):  # each run looks whether they add up to it
+        x = fitted(x, (*x.meta.dims[:axis], sum(sections), *x.meta.dims[axis + 1 :]))
     return pieces(x, sections, axis)
 
 
