@@ -31,7 +31,7 @@ def kind_of(dtype: str) -> str:
 
 def data(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     kind, count = np.dtype(dtype).kind, int(np.prod(shape))
-    line = (np.arange(count) * 7 + 3) % 11 - (0 if kind in "bu" else 5)
+    line: Any = (np.arange(count) * 7 + 3) % 11 - (0 if kind in "bu" else 5)
     line = line % 2 if kind == "b" else line / 2 if kind in "fc" else line
     return np.asarray(line + (1j * line[::-1] if kind == "c" else 0)).reshape(shape).astype(dtype)
 
@@ -86,7 +86,7 @@ def test_two_dtypes_meet_as_the_tables_say() -> None:
 @pytest.mark.parametrize("dtype", ALL)
 def test_a_python_number_takes_the_dtype_of_the_array(dtype: str) -> None:
     x, kind = pn.asarray(data((3,), dtype)), np.dtype(dtype).kind
-    numbers = {"b": [True], "i": [2], "u": [2], "f": [2, 0.5], "c": [2, 0.5, 1j]}[kind]
+    numbers: Any = {"b": [True], "i": [2], "u": [2], "f": [2, 0.5], "c": [2, 0.5, 1j]}[kind]
     for number in numbers:
         for call in (operator.eq, pn.not_equal):
             assert call(x, number).dtype == call(number, x).dtype == np.bool_
@@ -120,6 +120,7 @@ def test_creation(dtype: str) -> None:
 # -- indexing ------------------------------------------------------------------------------------
 def test_indexing() -> None:
     line, cube = np.arange(5), np.arange(24.0).reshape(2, 3, 4)
+    index: Any
     bounds = (None, 0, 2, -2, 9, -9)
     for index in itertools.starmap(slice, itertools.product(bounds, bounds, (None, 2, -1, -3))):
         check(lambda np, x, i=index: x[i], line)
@@ -133,7 +134,8 @@ def test_indexing() -> None:
     for index in ((rows,), (rows, columns), (rows, columns, 0), (0, columns, columns)):
         check(lambda np, x, i=index: x[i], cube)
     for axes in (1, 2, 3):
-        check(lambda np, x, m: x[m], cube, cube[(..., *(0,) * (3 - axes))] % 3 == 1)
+        masked: Any = (slice(None),) * axes + (0,) * (3 - axes)
+        check(lambda np, x, m: x[m], cube, cube[masked] % 3 == 1)
     for mask in (True, False):
         check(lambda np, x, m: x[m], cube, np.array(mask))
     for wrong in (5, -6, (0, 0), (..., ...)):
