@@ -78,6 +78,7 @@ def test_truths_times_numbers_are_numbers() -> None:
 # -- messages --------------------------------------------------------------------------------------
 PAIR = phix.to_tensor([1 + 1j, 2 - 1j])
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "cross": (lambda: phix.numpy.cross([1, 2], [3, 4]), r"in a plane write a\[\.\.\., 0\] \* b"),
     "concatenate": (lambda: phix.numpy.concatenate([]), "concatenate needs at least one array"),
     "vstack": (lambda: phix.numpy.vstack([]), "needs at least one array"),
     "hstack": (lambda: phix.numpy.hstack([]), "hstack needs at least one array"),

@@ -184,3 +184,14 @@ def test_the_examples_run() -> None:
     for module in (distributions, ranks):
         found = doctest.testmod(module)
         assert found.attempted and not found.failed
+
+
+def test_where_a_density_vanishes_at_an_end_its_slope_is_that_beside() -> None:
+    for name, x, shapes in (("gamma", 0.0, (3.0,)), ("gamma", 0.0, (1.5,)), ("chi2", 0.0, (5.0,)),
+                            ("beta", 0.0, (2.0, 0.5)), ("beta", 1.0, (0.5, 3.0))):  # fmt: skip
+        own = getattr(phix.scipy.stats, name).pdf
+        assert own(x, *shapes).item() == 0
+        slopes = phix.grad(lambda x, s, f=own: f(x, *s), (0, 1))(x, shapes)
+        assert slopes[0].item() == 0 and all(s.item() == 0 for s in slopes[1])
+    slope = phix.grad(lambda x: phix.scipy.stats.gamma.pdf(x, 1.0))(0.0)
+    assert slope.item() == -1.0

@@ -83,7 +83,10 @@ def cross(
         axisa = axisb = axisc = axis
     x, y = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
     if x.shape[-1] != 3 or y.shape[-1] != 3:
-        raise ShapeError(f"cross: vectors of three elements, found {x.meta} and {y.meta}")
+        raise ShapeError(
+            f"cross: vectors of three elements, found {x.meta} and {y.meta}; of vectors in a plane "
+            "write a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]"
+        )
     (a0, a1, a2), (b0, b1, b2) = ([v[..., i] for i in range(3)] for v in (x, y))
     parts = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
     return moveaxis(ops.stack(parts, -1), -1, axisc)

@@ -197,10 +197,12 @@ def _wrapcauchy_log_density(z: Any, c: Any) -> Any:
 _OTHERS = {
     "beta": Row(
         "a b", lambda a, b: (0.0, 1.0), valid=_all_above_zero, logpdf=_beta_log_density,
+        vanishes=lambda z, a, b: ((z == 0) & (a > 1)) | ((z == 1) & (b > 1)),
         cdf=lambda z, a, b: betainc(a, b, z), sf=lambda z, a, b: betainc(b, a, 1 - z),
     ),
     "chi2": Row(
         "df", _from_zero, valid=_all_above_zero, logpdf=_chi2_log_density,
+        vanishes=lambda z, df: (z == 0) & (df > 2),
         cdf=lambda z, df: gammainc(0.5 * df, 0.5 * z),
         sf=lambda z, df: gammaincc(0.5 * df, 0.5 * z),
     ),
@@ -210,6 +212,7 @@ _OTHERS = {
     ),
     "gamma": Row(
         "a", _from_zero, valid=_all_above_zero, logpdf=_gamma_log_density,
+        vanishes=lambda z, a: (z == 0) & (a > 1),
         cdf=lambda z, a: gammainc(a, z), sf=lambda z, a: gammaincc(a, z),
     ),
     "gumbel_l": Row(

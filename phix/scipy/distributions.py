@@ -91,7 +91,8 @@ class Row:
     """What the table says of a distribution: see the module's first lines.
 
     ``support`` gives its ends from the shapes; ``middle`` a number inside of it; ``valid`` whether
-    the shapes are any; ``shapes`` are their names, with defaults.
+    the shapes are any; ``shapes`` are their names, with defaults; ``vanishes`` says at which ends
+    the density is 0, where the slope is that beside the support.
     """
 
     def __init__(
@@ -101,10 +102,11 @@ class Row:
         middle: Function = lambda *shapes: 0.5,
         valid: Function = _always,
         has_scale: bool = True,
+        vanishes: Function | None = None,
         **functions: Function,
     ) -> None:
         self.shapes, self.support, self.middle, self.valid = shapes, support, middle, valid
-        self.has_scale, self.functions = has_scale, functions
+        self.has_scale, self.vanishes, self.functions = has_scale, vanishes, functions
 
     def parameters(self) -> dict[str, Any]:
         own = dict.fromkeys(self.shapes.split(), inspect.Parameter.empty)
@@ -139,6 +141,8 @@ def _at_points(row: Row, function: Function, key: str) -> Function:
             z = ops.floor(z)
         low, high = row.support(*shapes)
         inside = (z >= low) & (z <= high) & ops.isfinite(z)
+        if key == "pdf" and row.vanishes is not None:
+            inside = inside & ~row.vanishes(z, *shapes)
         if is_mass:
             inside = inside & whole
         value = function(ops.where(inside, z, row.middle(*shapes)), *shapes)
