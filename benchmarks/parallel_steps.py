@@ -2,7 +2,8 @@
 
 The others sleep meanwhile. A step of the ranks and one of the first alone take turns. Where the
 batch is divided, twice the ranks should take half the time; ``held`` is what a rank keeps of
-parameters and of the optimizer's state, beside the whole of it.
+parameters and of the optimizer's state, beside the whole of it. ``model`` is what the planner's
+costs make of the time of one alone, and of that of two sums between the ranks.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import phix
+from benchmarks import plan_costs
 from phix import ops, optim, parallel
 
 _EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "parallel"
@@ -39,6 +41,11 @@ class Step:
         held = parts[: len(kept)]
         self.held = sum(x.nbytes for x in map(np.asarray, phix.tree.leaves(held)))
         run, one = phix.jit(sharded), phix.jit(step)
+        plan = sharded.explain(*parts)
+        alone = parallel.shard(step, parallel.mesh({"data": 1}, virtual=True))
+        cost = lambda p, sizes: plan_costs.work(p.plan, sizes).cost  # noqa: E731
+        self.share = cost(plan, mesh.axes) / cost(alone.explain(*kept, *data), {})
+        self.steps = plan.collectives
         whole = phix.tree.map(phix.to_tensor, (*kept, *data))
         self.ranks: Call = lambda: run(*parts)[-1].item()
         self.alone: Call = lambda: one(*whole)[-1].item()
@@ -131,6 +138,24 @@ def _asleep(comm: Any) -> None:
         time.sleep(2e-4)
 
 
+def links(mesh: Any) -> tuple[float, float]:
+    """The seconds of a small sum, and the bytes a second of a large one, as a rank sends them."""
+
+    def shortest(size: int) -> float:
+        x = phix.ones([size // 4])
+        run = phix.jit(parallel.spmd(lambda v: phix.psum(v, "data"), mesh, "data"))
+        times = []
+        for _ in range(9):
+            start = time.perf_counter()
+            run(x)
+            times.append(time.perf_counter() - start)
+        return min(times[1:])
+
+    small, large = shortest(4096), shortest(1 << 22)
+    sent = 2 * (1 << 22) * (mesh.size - 1) / mesh.size
+    return small, sent / max(large - small, 1e-6)
+
+
 def compare(rounds: int) -> None:
     """Print a line a step; only the first rank does."""
     from mpi4py import MPI
@@ -138,15 +163,23 @@ def compare(rounds: int) -> None:
     comm = MPI.COMM_WORLD
     count, is_first = comm.Get_size(), comm.Get_rank() == 0
     if is_first:
-        print(f"\n{'':34}{f'{count} ranks':>10}{'one':>10}   faster    (shortest)      held of")
+        print(f"\n{'':34}{f'{count} ranks':>10}{'model':>10}{'one':>10}   faster    (shortest)"
+              "      held of")  # fmt: skip
+    latency, speed = links(parallel.mesh({"data": -1}))
     for name, make in STEPS.items():
         step = make()
         many, one = measured(step, rounds)
         if is_first:
             median, least = statistics.median, min
+            axes = ("data", "model")
+            moving = plan_costs.seconds(
+                step.steps, dict.fromkeys(axes, latency), dict.fromkeys(axes, speed)
+            )
+            model = step.share * median(one) + moving
             print(
-                f"{name:34}{1e3 * median(many):8.1f}ms{1e3 * median(one):8.1f}ms"
-                f"{median(one) / median(many):8.2f}x{least(one) / least(many):12.2f}x"
+                f"{name:34}"
+                + "".join(f"{1e3 * t:8.1f}ms" for t in (median(many), model, median(one)))
+                + f"{median(one) / median(many):8.2f}x{least(one) / least(many):12.2f}x"
                 f"{step.held / 1e6:9.2f}{step.whole / 1e6:8.2f} MB",
                 flush=True,
             )
