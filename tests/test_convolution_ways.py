@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,12 @@ WAYS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "one tap, groups": ((2, 12, 5, 4), (18, 4, 1, 1), {"groups": 3}),
     "patches, a step of 2": ((2, 5, 9, 8), (6, 5, 3, 3), {"strides": (2, 2), "paddings": (1, 1)}),
     "patches, dilated": ((2, 6, 9, 8), (10, 3, 3, 2), {"dilations": (2, 1), "groups": 2}),
+    "bands": ((2, 16, 22, 18), (6, 16, 5, 5), {"paddings": (2, 1)}),
+    "bands, groups, a step of 2": (
+        (1, 16, 43, 34),
+        (10, 8, 5, 5),
+        {"strides": (2, 2), "groups": 2},
+    ),
     "depthwise": ((2, 6, 8, 7), (6, 1, 3, 3), {"paddings": (1, 1), "groups": 6}),
     "depthwise, twice": ((2, 4, 8, 8), (8, 1, 3, 3), {"strides": (2, 1), "groups": 4}),
     "the whole image": ((4, 7, 5, 5), (9, 7, 5, 5), {}),
@@ -50,6 +57,20 @@ def test_gradients(way: str) -> None:
     to_x, to_w = (np.asarray(t) for t in phix.jit(gradient)(x, w))
     np.testing.assert_allclose(np.vdot(to_x, dx), np.vdot(conv2d(dx, w, **attrs), g), rtol=1e-10)
     np.testing.assert_allclose(np.vdot(to_w, dw), np.vdot(conv2d(x, dw, **attrs), g), rtol=1e-10)
+
+
+def test_the_last_band_of_rows_is_what_is_left_of_an_image() -> None:
+    x, w = phix.spec((2, 16, 23, 18)), phix.spec((6, 16, 7, 7))
+    f = lambda x, w: ops.conv2d(x, w, paddings=(3, 3))  # noqa: E731
+    text = phix.jit(f).lower(x, w).as_text("loop ir")
+    assert "local l0" in text and re.search(r"range\(minimum\(\(23 - ", text)
+    apart = phix.jit(f, disable="patches_in_bands").lower(x, w).as_text("loop ir")
+    assert "local" not in apart
+    a, b = (np.random.default_rng(0).standard_normal(s.shape).astype("f") for s in (x, w))
+    batch = phix.jit(f, input_spec=[phix.spec(["n", *x.shape[1:]]), w])
+    expected = conv2d(a.astype(float), b.astype(float), paddings=(3, 3))
+    for found in (phix.jit(f)(a, b), batch(a, b)):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 def test_an_unknown_batch_is_compiled_once() -> None:

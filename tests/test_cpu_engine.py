@@ -698,3 +698,18 @@ def test_what_is_left_of_a_row_is_found_in_one_vector(size: int) -> None:
         np.testing.assert_array_equal(place, x.argmin(1))
         np.testing.assert_allclose(total, np.exp(x.astype(np.float64)).sum(1), rtol=1e-6)
     assert not np.signbit(largest[5])
+
+
+def test_few_channels_are_read_side_by_side() -> None:
+    """Of planes that are whole pages apart the first cache holds a few lines each: more go in
+    tiles."""
+
+    def text(channels: int) -> str:
+        x = phix.spec((2, channels, 64, 64))
+        return phix.jit(lambda x: ops.transpose(x, [0, 2, 3, 1])).lower(x).as_text("loop ir")
+
+    assert "minimum(3" not in text(3) and "for i1 in range(4096)" in text(3)
+    assert "for i1 in range(4096)" not in text(32)
+    x = np.arange(2 * 3 * 64 * 64, dtype="float32").reshape(2, 3, 64, 64)
+    found = phix.jit(lambda x: ops.transpose(x, [0, 2, 3, 1]))(x)
+    np.testing.assert_array_equal(found, x.transpose(0, 2, 3, 1))

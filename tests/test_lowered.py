@@ -221,6 +221,10 @@ PROGRAMS = {
         lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(1, 1)),
         [normal(2, 16, 8, 8), normal(16, 16, 3, 3)],
     ),
+    "large filters": (
+        lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(3, 3)),
+        [normal(1, 16, 20, 18), normal(6, 16, 7, 7)],
+    ),
     "every carry": (
         lambda x: phix.scan(lambda c, r: (ops.tanh(c + r), ops.tanh(c + r)), x[0], x)[1],
         [normal(6, 5)],

@@ -53,6 +53,7 @@ for _row in (
     ("own_products", "fusion", "products of real matrices run in the engine's threads, not BLAS's"),
     ("direct_products", "fusion", "a product of small matrices is written out for its sizes"),
     ("winograd", "fusion", "convolutions by 3 x 3 filters take fewer products, tile by tile"),
+    ("patches_in_bands", "fusion", "patches of a convolution are made for some rows at a time"),
     ("tiles", "fusion", "loops that read across memory go in tiles"),
     ("merge_copies", "loops", "what is only copied is computed where the copy goes"),
     ("join_loops", "loops", "loops over the same elements become one pass over memory"),

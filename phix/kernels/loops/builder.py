@@ -388,8 +388,8 @@ class Builder(DimExpressions):
             held(apart, value.dtype) for apart in (across.apart, dm.product(dims[axis + 1 :]))
         )
         is_clashing = min(read, written) < TILE
-        is_short = isinstance(dims[-1], int) and dims[-1] <= 2 * TILE
-        if not is_clashing and is_short:  # a row of the result is read by so many lines at most
+        is_short = isinstance(dims[-1], int) and dims[-1] <= (read if is_clashing else 2 * TILE)
+        if is_short:  # a row of the result is read by so many lines at most
             with self.loops(dims) as indices:
                 yield indices
             return

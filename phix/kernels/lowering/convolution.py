@@ -40,6 +40,8 @@ _WINOGRAD_CHANNELS = 16
 # Up to this many taps are written out in one sum, for up to so many filters a group: a matrix
 # product would have too few rows to be fast.
 _MOST_TAPS, _FEW_ROWS = 32, 4
+# Bytes of patches that stay in the second cache of a core, and columns of tiles of a product.
+_BAND_BYTES, _BAND_COLUMNS = 640 << 10, 32
 # Up to this many places an output channel has in what is computed like a gradient.
 _MOST_PLACES = 128
 
@@ -208,6 +210,62 @@ def _by_patches(conv: _Convolution, out: Buffer) -> None:
             _products(conv, weights, columns, number, first + number, out)
 
 
+def _by_bands(conv: _Convolution, out: Buffer) -> None:
+    """As by patches, but of some rows of places at a time, which stay in the second cache until
+    they are multiplied."""
+    b, images, rows = conv.b, conv.dims[0], _rows_of_band(conv)
+    assert rows is not None
+    height, width = (int(d) for d in conv.places)
+    weights = b.contiguous(conv.kernel)
+    conv.pad()
+    compute_now(b, conv.x)
+    count, columns, area = -(-height // rows), b.dim(rows * width), b.dim(height * width)
+    taps, inner = (conv.x.dims[1], *conv.taps), b.dim(conv.per_group * dm.product(conv.taps))
+    dims = (*taps, rows, width)
+    with b.kernel() as kernel, b.loop(b.dim(images * count), "independent") as item:
+        patches = b.local(kernel, dm.product(dims), conv.dtype)
+        image = sc.binary("quotient", item, b.dim(count))
+        first, some = (item - image * count) * rows, b.dim(rows)
+        if height % rows:
+            some = sc.binary("minimum", b.dim(height) - first, some)
+        with b.loops(taps) as (channel, *tap), b.loop(some) as y, b.loop(b.dim(width)) as x:
+            place = conv.under(tuple(tap), (first + y, x))
+            at = b.linear((channel, *tap, y, x), dims)
+            b.put(patches, at, b.element(conv.x, (image, channel, *place)))
+        with b.loop(b.dim(conv.groups)) as group:
+            row = group * b.dim(conv.rows)
+            at = (image * b.dim(conv.dims[1]) + row) * area + first * width
+            multiply(
+                b, Matrix(weights, row * inner, inner),
+                Matrix(patches, group * (inner * columns), columns),
+                Matrix(out, at, area), (b.dim(conv.rows), some * width, inner),
+            )  # fmt: skip
+
+
+def _rows_of_band(conv: _Convolution) -> int | None:
+    """How many rows of places are taken at a time; None where an image is small, or its size is
+    not known.
+
+    Columns fill tiles of a product best where they are a multiple of so many, and rows where they
+    part the height.
+    """
+    known = (*conv.dims[1:], *conv.x.dims[1:], *conv.kernel.dims)
+    if not all(isinstance(d, int) and d > 0 for d in known):
+        return None
+    height, width = (int(d) for d in conv.places)
+    of_row = int(conv.x.dims[1] * dm.product(conv.taps) * width) * conv.dtype.itemsize
+    if of_row * height <= _BAND_BYTES:
+        return None
+
+    def waste(rows: int) -> float:
+        columns, whole = rows * width, -(-height // rows) * rows
+        return -(-columns // _BAND_COLUMNS) * _BAND_COLUMNS / columns * whole / height
+
+    most = min(height, _BAND_BYTES // of_row)
+    fits = [r for r in range(1, most + 1) if r * width >= _BAND_COLUMNS]
+    return min(fits, key=lambda r: (round(waste(r), 2), -r), default=None)
+
+
 def _products(
     conv: _Convolution, weights: Buffer, columns: Buffer, number: Expr, image: Expr, out: Buffer
 ) -> None:
@@ -368,6 +426,13 @@ def _has_library(conv: _Convolution) -> bool:
     return conv.dtype in conv.b.target.product_dtypes and not few
 
 
+def _has_bands(conv: _Convolution) -> bool:
+    """Whether patches of an image are more than a cache holds, and threads can share the bands."""
+    is_own = rewrites.is_on("own_products") and conv.dtype in conv.b.target.own_products
+    is_on = rewrites.is_on("patches_in_bands") and conv.b.target.reuses_planes
+    return is_on and is_own and _has_library(conv) and _rows_of_band(conv) is not None
+
+
 Way = Callable[[_Convolution, Buffer], None]
 # The first that applies is taken.
 _WAYS: tuple[tuple[Callable[[_Convolution], bool], Way], ...] = (
@@ -379,6 +444,7 @@ _WAYS: tuple[tuple[Callable[[_Convolution], bool], Way], ...] = (
     (_is_short, _by_sums),
     (_is_one_tap, _by_planes),
     (_is_gradient, _by_gradient_patches),
+    (_has_bands, _by_bands),
     (_has_library, _by_patches),
     (lambda conv: True, _by_loops),
 )
