@@ -8798,38 +8798,41 @@ def bitwise_not_(x: TensorLike) -> Tensor:
     return bind_in_place(_bitwise_not, (x,), ())
 
 _bitwise_left_shift = define(
-    "bitwise_left_shift", "(Tensor x, Tensor y)", "Tensor(out)",
-    infer_meta=("ElementwiseInferMeta", None), jvp="pointwise",
+    "bitwise_left_shift", "(Tensor x, Tensor y, bool is_arithmetic=true)", "Tensor(out)",
+    infer_meta=("ElementwiseInferMeta", ("x", "y")), jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"), dtypes=("int",), inplace=(("x", "out"),)
 )
-def bitwise_left_shift(x: TensorLike, y: TensorLike) -> Tensor:
-    """x * 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.
+def bitwise_left_shift(x: TensorLike, y: TensorLike, is_arithmetic: bool = True) -> Tensor:
+    """x * 2 ** y by shifting the bits of x, elementwise; is_arithmetic changes nothing here.
 
     Args:
         x, y: tensor, int.
+        is_arithmetic: bool.
     """
-    return bind(_bitwise_left_shift, (x, y), ())
+    return bind(_bitwise_left_shift, (x, y), (is_arithmetic,))
 
-def bitwise_left_shift_(x: TensorLike, y: TensorLike) -> Tensor:
+def bitwise_left_shift_(x: TensorLike, y: TensorLike, is_arithmetic: bool = True) -> Tensor:
     """:func:`bitwise_left_shift` in the memory of x, not to be used after it."""
-    return bind_in_place(_bitwise_left_shift, (x, y), ())
+    return bind_in_place(_bitwise_left_shift, (x, y), (is_arithmetic,))
 
 _bitwise_right_shift = define(
-    "bitwise_right_shift", "(Tensor x, Tensor y)", "Tensor(out)",
-    infer_meta=("ElementwiseInferMeta", None), jvp="pointwise",
+    "bitwise_right_shift", "(Tensor x, Tensor y, bool is_arithmetic=true)", "Tensor(out)",
+    infer_meta=("ElementwiseInferMeta", ("x", "y")), jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"), dtypes=("int",), inplace=(("x", "out"),)
 )
-def bitwise_right_shift(x: TensorLike, y: TensorLike) -> Tensor:
-    """x // 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.
+def bitwise_right_shift(x: TensorLike, y: TensorLike, is_arithmetic: bool = True) -> Tensor:
+    """x // 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign if
+    is_arithmetic, else zeros come in.
 
     Args:
         x, y: tensor, int.
+        is_arithmetic: bool.
     """
-    return bind(_bitwise_right_shift, (x, y), ())
+    return bind(_bitwise_right_shift, (x, y), (is_arithmetic,))
 
-def bitwise_right_shift_(x: TensorLike, y: TensorLike) -> Tensor:
+def bitwise_right_shift_(x: TensorLike, y: TensorLike, is_arithmetic: bool = True) -> Tensor:
     """:func:`bitwise_right_shift` in the memory of x, not to be used after it."""
-    return bind_in_place(_bitwise_right_shift, (x, y), ())
+    return bind_in_place(_bitwise_right_shift, (x, y), (is_arithmetic,))
 
 _isnan = define(
     "isnan", "(Tensor x)", "Tensor(out)", infer_meta=("ToBoolInferMeta", None), jvp="pointwise",

@@ -2899,13 +2899,14 @@ class TensorMethods:
         """Every bit of x flipped, elementwise; of a bool, its negation."""
     def bitwise_not_(self) -> Tensor:
         """:func:`bitwise_not` in the memory of x, not to be used after it."""
-    def bitwise_left_shift(self, y: TensorLike) -> Tensor:
-        """x * 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign."""
-    def bitwise_left_shift_(self, y: TensorLike) -> Tensor:
+    def bitwise_left_shift(self, y: TensorLike, is_arithmetic: bool = True) -> Tensor:
+        """x * 2 ** y by shifting the bits of x, elementwise; is_arithmetic changes nothing here."""
+    def bitwise_left_shift_(self, y: TensorLike, is_arithmetic: bool = True) -> Tensor:
         """:func:`bitwise_left_shift` in the memory of x, not to be used after it."""
-    def bitwise_right_shift(self, y: TensorLike) -> Tensor:
-        """x // 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign."""
-    def bitwise_right_shift_(self, y: TensorLike) -> Tensor:
+    def bitwise_right_shift(self, y: TensorLike, is_arithmetic: bool = True) -> Tensor:
+        """x // 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign if
+        is_arithmetic, else zeros come in."""
+    def bitwise_right_shift_(self, y: TensorLike, is_arithmetic: bool = True) -> Tensor:
         """:func:`bitwise_right_shift` in the memory of x, not to be used after it."""
     def isnan(self) -> Tensor:
         """Whether x is NaN, elementwise; a bool tensor."""
