@@ -6,8 +6,9 @@ where none does, and the summary says where it is. It is then for a person to sa
 anything at all, or to write the test.
 
 Which tests, is known from a first run of the suite on a copy of the tree that notes the blocks of
-statements each test enters (``record.jsonl`` in the folder, made where there is none, in half an
-hour; ``--record FILE...`` notes those files alone, anew). A change is put into another copy of the
+statements each test enters (``record.jsonl`` in the folder, made in half an hour, file by file:
+one that was interrupted goes on where it was; ``--record FILE...`` notes those files alone, anew).
+A change is put into another copy of the
 tree, and tests run on it: those of the op table for the ops that the changed function is a rule of,
 then those that enter the changed block, cheapest first, up to SECONDS of them as measured then.
 Each run is a fork of a process that has collected all tests, in which the changed function gets its
@@ -42,6 +43,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -196,6 +198,19 @@ def record(under: Path, files: list[str]) -> None:
         run = partial(pytest.main, [*arguments, name], plugins=[recorder])
         status = status_in_fork(run, tree / "output", 3600)
         print(f"recorded {name}: {status}", flush=True)
+        with _recorded_files(under).open("a") as file:
+            file.write(f"{name}\n")
+
+
+def _recorded_files(under: Path) -> Path:
+    return under / "recorded-files"
+
+
+def not_recorded(under: Path) -> list[str]:
+    """The test files that are still to be recorded."""
+    every = sorted(p.relative_to(TREE).as_posix() for p in TREE.glob("tests/test_*.py"))
+    done = _recorded_files(under).read_text().split() if _recorded_files(under).exists() else []
+    return [f for f in every if f not in done and not any(word in f for word in NOT_RUN)]
 
 
 def recorded(under: Path) -> tuple[dict[str, float], dict[str, set[str]]]:
@@ -351,6 +366,7 @@ class Judge:
 
 def functions_by_place() -> dict[tuple[str, str, int], list[FunctionType]]:
     """All functions there are, by file, name and line."""
+    gc.unfreeze()  # what tests/conftest.py has frozen is not among the objects
     found = defaultdict(list)
     for each in gc.get_objects():
         if isinstance(each, FunctionType):
@@ -386,12 +402,10 @@ def main() -> None:
     under = options.under.resolve()
     under.mkdir(parents=True, exist_ok=True)
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    if options.record or not (under / "record.jsonl").exists():
-        every = sorted(p.relative_to(TREE).as_posix() for p in TREE.glob("tests/test_*.py"))
-        every = [f for f in every if not any(word in f for word in NOT_RUN)]
-        record(under, options.record or every)
-        if options.record:
-            return
+    if options.record:
+        return record(under, options.record)
+    if files := not_recorded(under):
+        record(under, files)
     results = under / f"results-{options.seed}.jsonl"
     before = read_results(results)
 
@@ -401,8 +415,11 @@ def main() -> None:
         print(f"{row[1]:<9} {mutation.name}  ({row[2]})", flush=True)
 
     judge = Judge(under, options.first, options.only, seen)
-    for area, chosen in drawn(options.count, options.seed).items():
-        for mutation in chosen if area in options.areas else ():
+    chosen = {
+        a: each for a, each in drawn(options.count, options.seed).items() if a in options.areas
+    }
+    for row in zip_longest(*chosen.values()):  # one of each area in turn
+        for area, mutation in ((a, m) for a, m in zip(chosen, row) if m is not None):
             survived = before.get(mutation.name, ("",))[1:2] == ("survived",)
             if survived if options.again else mutation.name not in before:
                 judge.todo.append((area, mutation))

@@ -287,6 +287,13 @@ def test_binary_operation_on_bools(name):
     np.testing.assert_array_equal(run_body(name, x, y), expected)
 
 
+def test_powers_of_complex_numbers_that_are_known():
+    x = np.array([1 + 2j, -0.5j, 0j])
+    for power in (0, 1, 2, 3, 0.5):
+        np.testing.assert_allclose(run_body("pow", x, y=power), x**power, rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(run_body("pow", x[:2], y=-2), x[:2] ** -2.0, rtol=1e-14)
+
+
 @pytest.mark.parametrize("dtype", INTS)
 def test_bit_operations(dtype):
     info = np.iinfo(dtype)
@@ -300,6 +307,9 @@ def test_bit_operations(dtype):
     n = (np.arange(500) % (2 * info.bits)).clip(0, info.max).astype(dtype)
     np.testing.assert_array_equal(run_body("bitwise_left_shift", x, n), np.left_shift(x, n))
     np.testing.assert_array_equal(run_body("bitwise_right_shift", x, n), np.right_shift(x, n))
+    bits = x.view(f"u{x.itemsize}") >> n.view(f"u{x.itemsize}")
+    found = run_body("bitwise_right_shift", x, n, is_arithmetic=False)
+    np.testing.assert_array_equal(found, bits.view(dtype))
 
 
 @pytest.mark.parametrize("dtype", REALS)

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -76,6 +77,17 @@ def test_the_cache_can_be_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not list(folder.iterdir())
 
 
+def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PHIX_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert disk_cache.directory() == str(tmp_path / ".cache" / "phix")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert disk_cache.directory() == str(tmp_path / "caches" / "phix")
+    monkeypatch.setenv("PHIX_CACHE_DIR", str(tmp_path / "mine"))
+    assert disk_cache.directory() == str(tmp_path / "mine")
+
+
 def test_a_folder_that_cannot_be_written_is_no_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +119,24 @@ def test_the_least_recently_used_go_first(folder: Path) -> None:
     assert kept(folder) == {"a", "b", "c", "d"}
     disk_cache.trim(str(folder), 3500)  # down to three quarters
     assert kept(folder) == {"a", "b"}
+
+
+def test_what_cannot_be_deleted_does_not_count_as_gone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for age, key in enumerate("abcd"):
+        disk_cache.save(key, bytes(1000))
+        os.utime(folder / f"{key}.phixcache", (1000 - age, 1000 - age))
+    unlink = os.unlink
+
+    def refusing(path: str) -> None:
+        if path.endswith("d.phixcache"):
+            raise PermissionError
+        unlink(path)
+
+    monkeypatch.setattr(disk_cache.os, "unlink", refusing)
+    assert disk_cache.trim(str(folder), 4000) == 4  # down to three quarters: two others go
+    assert kept(folder) == {"a", "d"}
 
 
 def test_the_bound_holds_while_entries_are_written(folder: Path) -> None:
@@ -352,6 +382,17 @@ def test_eager_programs_are_found_too(folder: Path, lowered: list[Any]) -> None:
     np.testing.assert_array_equal(*results)
 
 
+def test_an_entry_names_the_constants_of_its_graph_and_does_not_hold_them(folder: Path) -> None:
+    held = phix.to_tensor(np.arange(5000.0))
+    f = phix.jit(lambda x: x + held)
+    assert f(1.0).numpy()[-1] == 5000.0
+    program = key_of(lambda x: x + held, 1.0)
+    assert program is not None
+    entry = disk_cache.load(program)
+    assert entry is not None and len(entry) < 1000 < held.nbytes
+    assert json.loads(entry.partition(b"\n")[0])["constants"] == [0]
+
+
 @pytest.mark.parametrize("content", [b"", b"phix-entry-3\n", b"\0" * 500])
 def test_damaged_entries_are_ignored_and_written_again(folder: Path, content: bytes) -> None:
     f = phix.jit(lambda x: x * 5 + 1)
@@ -458,6 +499,27 @@ def test_source_newer_than_the_process_is_not_trusted(monkeypatch: pytest.Monkey
     assert digest() is None
     monkeypatch.setattr(disk_cache, "_PACKAGE", "/nowhere")
     assert digest() is None
+
+
+ROOMS = ("core", "interpreters", "kernels/lowering", "numba", "passes", "primitives", "table")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_file_that_makes_programs_is_in_the_digest(
+    room: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_cache, "_PACKAGE", str(tmp_path))
+    monkeypatch.setattr(disk_cache, "_IMPORTED", time.time_ns() + 10**15)
+    (tmp_path / room).mkdir(parents=True)
+    (tmp_path / "ops.py").write_text("")
+    digest = disk_cache.source_digest.__wrapped__
+    found = [digest()]
+    for name, text in (("rules.py", ""), ("rules.py", "x = 1"), ("others.py", "")):
+        (tmp_path / room / name).write_text(text)
+        found.append(digest())
+    (tmp_path / "ops.py").write_text("x = 1")
+    found.append(digest())
+    assert None not in found and len(set(found)) == len(found)
 
 
 def test_graphs_that_differ_have_keys_that_differ() -> None:

@@ -91,6 +91,19 @@ def test_running_sums(axis, shape, reverse, seed) -> None:
         _assert_close(found, expected)
 
 
+def test_what_stands_behind_a_running_sum_stays() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 203)).astype(np.float32)
+
+    def f(x: Any) -> Any:
+        sums = ops.cumsum(x, 1)
+        return sums - sums[:, -1:]
+
+    wanted = np.cumsum(x, 1, dtype=np.float64)
+    text = phix.jit(f).lower(x).as_text("loop ir")
+    assert "in range(50):  # reduction" in text  # four at once
+    np.testing.assert_allclose(phix.jit(f)(x), wanted - wanted[:, -1:], atol=1e-4)
+
+
 def test_a_running_sum_goes_on_behind_2_to_the_24() -> None:
     found = ops.cumsum(np.ones(2**24 + 1000, np.float32), 0)
     assert float(found[-1]) == 2**24 + 1000

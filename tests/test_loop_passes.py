@@ -11,10 +11,12 @@ import pytest
 import phix
 from loop_passes import PassFault, Prover, graph_of, prove, prove_fusion, small_thresholds
 from phix import ops
+from phix.core import dtypes as dt
 from phix.core import stages
 from phix.core.context import context
 from phix.kernels.loops import nodes as ir
-from phix.kernels.schedule import joining, pipeline
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule import dropping, joining, pipeline
 from tests import random_graphs
 
 pytestmark = [pytest.mark.unoptimised, pytest.mark.each_pass]
@@ -406,6 +408,21 @@ def test_passes_keep_random_graphs(seed: int) -> None:
     with small_thresholds():
         prove(graph, program.inputs, seed=seed, donated=donated)
         prove(graph, program.inputs, seed=seed, donated=donated, gpu=True)
+
+
+def test_temps_that_only_temps_read_that_nothing_reads_are_left_out() -> None:
+    x, out = (ir.Buffer(n, dt.float32, (4,), k) for n, k in (("x0", "input"), ("o0", "output")))
+    temps = [ir.Buffer(f"t{k}", dt.float32, (4,), "temp") for k in range(3)]
+    i = sc.var("i0")
+    body: list[ir.Statement] = [
+        ir.Store(to, (i,), sc.Expr("load", (i,), ir.scalar_dtype(dt.float32), of))
+        for of, to in zip([x, *temps[:2], x], [*temps, out], strict=True)
+    ]
+    loop = ir.For(i, sc.const(4, dt.int64), body)
+    program = ir.LoopProgram([x], temps, [out], [], [ir.Kernel([loop])], {})
+    dropping.drop_dead_stores(program, None)
+    dropping.drop_temps(program, None)
+    assert [s.buffer for s in loop.body] == [out] and not program.temps
 
 
 def test_watchers_cost_nothing_when_there_are_none() -> None:

@@ -156,6 +156,8 @@ def test_one_hot() -> None:
     x = np.array([[1, 0], [3, 2]])
     assert F.one_hot(x, 5).shape == (2, 2, 5)
     close(F.one_hot(x), np.eye(4)[x])
+    of_all = phix.jit(lambda x: F.one_hot(x, x.shape[0]), input_spec=[phix.spec(["n"], "int64")])
+    close(of_all(np.array([2, 0, 1])), np.eye(3)[[2, 0, 1]])
 
 
 def test_dropout_in_training() -> None:

@@ -75,3 +75,14 @@ def test_weights_come_back(algo: str, group_size: int) -> None:
         assert np.abs(found - x @ back).max() < 0.05
         exact = np.asarray(ops.llm_int8_linear(x, out, None, scale, threshold=0.0))
         np.testing.assert_allclose(exact, x @ back, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("take", [lambda outs: outs[0], lambda outs: outs[0] + outs[1]])
+def test_gradients_go_on_to_what_comes_before(take: Any) -> None:
+    """Of what is rounded straight through; of the scale, the largest, to where it comes from."""
+    x = np.array([0.3, -0.9, 0.5])
+    grad = phix.grad(lambda x: ops.sum(take(ops.fake_quantize_dequantize_abs_max(ops.sin(x)))))(x)
+    wanted = np.cos(x)
+    if take((0.0, 1.0)):
+        wanted[1] += -3 * np.cos(x[1])  # the largest is -sin(x[1])
+    np.testing.assert_allclose(grad, wanted, rtol=1e-12)

@@ -62,7 +62,7 @@ ALIKE: list[tuple[Any, ...]] = [
     (frozenset({0.0}), frozenset({-0.0}), frozenset({0})),
     (Settings(0.0), Settings(-0.0), Settings(0)),
     (Settings((0.0,)), Settings((-0.0,))),
-    (range(0, 3, 2), range(0, 4, 2)),
+    (range(0, 3, 2), range(0, 4, 2), range(0, 3, 1), range(1, 3, 2)),
     (slice(0, 3), slice(0.0, 3), slice(1, 3), slice(0, 4), slice(0, 3, 1), slice(0, 3, True)),
     (bounds(low=1), bounds(high=1), bounds(low=True), bounds()),
 ]

@@ -128,6 +128,14 @@ BROKEN: dict[str, tuple[str, Callable[[], LoopProgram]]] = {
         shared([Store(OUT, (I0,), NUMBER),
                 Store(TEMP, (I0,), load(OUT, sc.binary("maximum", I0 - 1, ir.ZERO)))], 4),
     ),
+    "threads that read what the first writes": (
+        "threads_stay_apart",
+        shared([Store(OUT, (I0,), NUMBER), Store(TEMP, (I0,), load(OUT, ir.ZERO))], 4),
+    ),
+    "threads that read what the last writes": (
+        "threads_stay_apart",
+        shared([Store(OUT, (I0,), NUMBER), Store(TEMP, (I0,), load(OUT, size(3)))], 4),
+    ),
 }  # fmt: skip
 
 

@@ -122,3 +122,12 @@ def test_a_program_that_gets_no_memory_on_its_way_raises() -> None:
         f(X)
     with limited(60), pytest.raises(OutOfMemoryError, match=r"jit of f: out of memory for what"):
         phix.jit(f)(X)
+
+
+def test_windows_that_cut_images_into_tiles_with_channels_last() -> None:
+    x = np.random.default_rng(0).normal(size=(2, 4, 6, 3))
+    tiles = x.reshape(2, 2, 2, 2, 3, 3)
+    found = ops.max_pool2d(x, [2, 3], [2, 3], data_format="NHWC")
+    np.testing.assert_array_equal(found, tiles.max((2, 4)))
+    found = ops.avg_pool2d(x, [2, 3], [2, 3], data_format="NHWC")
+    np.testing.assert_allclose(found, tiles.mean((2, 4)), rtol=1e-14)

@@ -78,7 +78,9 @@ def one_hot(x: TensorLike, num_classes: int = -1) -> Tensor:
     >>> phix.nn.functional.one_hot([1, 0], 3).tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     """
-    return ops.one_hot(x, int(ops.max(x)) + 1 if num_classes == -1 else num_classes)
+    if dm.is_known(num_classes) and num_classes == -1:
+        num_classes = int(ops.max(x)) + 1
+    return ops.one_hot(x, num_classes)
 
 
 @takes()

@@ -100,9 +100,10 @@ def _scale(x: Array, scale: Any, bias: Any, bias_after_scale: bool) -> Array:
 def _shift(function: Any, beyond: Callable[[Array], Any]) -> Any:
     """A shift that by the width or more gives ``beyond(x)``, in place of what C leaves open."""
 
-    def shifted(x: Array, y: Array) -> Array:
-        wide = 8 * x.dtype.itemsize
-        inside = (y >= 0) & (y < wide)
+    def shifted(x: Array, y: Array, is_arithmetic: bool = True) -> Array:
+        if not is_arithmetic:  # of the bits alone
+            return shifted(x.view(f"u{x.itemsize}"), y.view(f"u{y.itemsize}")).view(x.dtype)
+        inside = (y >= 0) & (y < 8 * x.itemsize)
         return np.where(inside, function(x, np.where(inside, y, 0)), beyond(x))
 
     return shifted
