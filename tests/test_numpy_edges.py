@@ -250,3 +250,64 @@ def test_the_place_of_the_extreme_is_never_that_of_a_nan(compiled: bool) -> None
         call = phix.jit(find, static_argnums=1) if compiled else find
         assert call(sign * rows, 1).tolist() == [1, -1, 2]
     assert phix.numpy.nanargmax(rows).item() == 8
+
+
+# -- the ends of ints, and distances far from 1 ----------------------------------------------------
+OF_ONE = ("bitwise_count", "absolute", "negative", "sign", "square", "mean")
+OF_TWO = ("gcd", "lcm", "floor_divide", "remainder", "fmod", "maximum", "subtract")
+
+
+@pytest.mark.unoptimised
+@pytest.mark.filterwarnings("ignore:.*encountered")
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint64"])
+def test_ints_at_both_ends_are_numpys(dtype: str) -> None:
+    """The least int has no absolute value; what is too large is wrapped as NumPy wraps it."""
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    ends = np.array([least, least + 1, 1, 6, most // 2 + 1, most - 1, most], dtype)
+    if least:
+        ends = np.append(ends, np.array([-6, -1], dtype))
+    pairs = [v.ravel() for v in np.meshgrid(np.append(ends, ends.dtype.type(0)), ends)]
+    for name, given in [(n, [ends]) for n in OF_ONE] + [(n, pairs) for n in OF_TWO]:
+        wanted = np.asarray(getattr(np, name)(*given))
+        found = np.asarray(getattr(phix.numpy, name)(*given))
+        rounding = 1e-6 if name == "mean" else 0  # floats of ints are float32 here
+        np.testing.assert_allclose(found, wanted, rtol=rounding, err_msg=name)
+
+
+CURVE = np.array([0.0, 1, 4, 9, 16])
+
+
+@pytest.mark.parametrize("edge_order", [1, 2])
+def test_slopes_of_samples_any_distance_apart(edge_order: int) -> None:
+    """NumPy's, in float64, with the distance taken out."""
+    exact = np.gradient(CURVE, edge_order=edge_order)
+    places = np.array([0, 1, 3, 4, 7.0])
+    uneven = np.gradient(CURVE, places, edge_order=edge_order)
+    for dtype, distances in {
+        "float16": [2.0**-10, 2.0**10], "float32": [1e-30, 1e-20, 1e-15, 1e15, 1e30],
+        "float64": [1e-250, 1e-110, 1e110, 1e250],
+    }.items():  # fmt: skip
+        x, rounding = CURVE.astype(dtype), 8 * np.finfo(dtype).eps
+        for h in distances:
+            # 0 of cancelled slopes is 0 beside the others
+            near = {"rtol": rounding, "atol": rounding * 8 / h}
+            for given, wanted in (
+                (h, exact), ((np.arange(5) * h).astype(dtype), exact),
+                ((places * h).astype(dtype), uneven),
+            ):  # fmt: skip
+                found = np.asarray(phix.numpy.gradient(x, given, edge_order=edge_order), "f8")
+                np.testing.assert_allclose(found, wanted / h, **near, err_msg=f"{dtype} {h}")
+
+
+@pytest.mark.parametrize("hole", [np.nan, np.inf])
+def test_the_slope_beside_a_hole_is_that_of_its_neighbours(hole: float) -> None:
+    x = np.append(CURVE, 25.0)
+    x[3] = hole
+    for spacing in ((), (0.5,), (np.arange(6.0),), (np.array([0, 1, 3, 4, 7, 7.5]),)):
+        for order in (1, 2):
+            with np.errstate(invalid="ignore"):
+                wanted = np.gradient(x, *spacing, edge_order=order)
+            found = phix.numpy.gradient(x, *spacing, edge_order=order)
+            np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-14)
+    total = phix.grad(lambda v: phix.numpy.sum(phix.numpy.gradient(v, np.arange(6.0))[:2]))
+    assert total(x).tolist() == [-1.5, 1.0, 0.5, 0.0, 0.0, 0.0]

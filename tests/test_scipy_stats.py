@@ -45,6 +45,68 @@ def test_functions_are_scipys(name: str) -> None:
         assert np.isnan(getattr(ours, "logpdf" if is_continuous else "logpmf")(0.0, *bad).item())
 
 
+# Far out and for large and small shapes: rows of shapes, each at all of the places.
+FAR = [-1e5, -40, -10, -8, -2, -0.5, -1e-5, 0, 0.5, 3, 8, 10, 30, 1e10]
+PARTS = [1e-300, 1e-10, 1e-3, 0.1, 0.45, 0.5, 0.55, 0.9, 0.999, 1 - 1e-12]
+COUNTS = [1e-300, 1e-5, 0.5, 9, 90, 100, 110, 9e3, 1e4, 1.2e4, 2e5]
+TAILS: dict[str, tuple[list[float], list[tuple[float, ...]]]] = {
+    "t": (FAR, [(s,) for s in (0.5, 1.5, 5, 100, 300, 1e4, 1e6, 1e10, 1e20)]),
+    "gennorm": (FAR, [(0.1,), (2,), (10,), (100,)]),
+    "beta": (PARTS, [(0.1, 0.1), (1e3, 2), (2, 1e3), (1e5, 1e5), (1e-3, 5), (3e6, 0.5)]),
+    "chi2": (COUNTS, [(0.01,), (3,), (100,), (1e4,), (1e8,)]),
+    "gamma": (COUNTS, [(0.01,), (3,), (100,), (1e4,), (1e8,)]),
+    "truncnorm": (
+        [-39, -30, -10, -3, -1, 0, 5e-6, 0.5, 3, 5.5, 8, 10, 30, 50],
+        [(-INF, 0), (-3, INF), (-INF, INF), (5, INF), (-40, -38), (0, 1e-5), (-1e5, 1e5)],
+    ),
+    "poisson": ([0, 1, 3, 10, 100, 1000, 99999], [(1e-10,), (0.5,), (100,), (1e5,)]),
+    **{name: (FAR, [()]) for name in ("norm", "logistic", "cauchy", "expon", "gumbel_l",
+                                      "gumbel_r")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_tails_are_scipys_for_large_and_small_shapes(name: str) -> None:
+    places, rows = TAILS[name]
+    x, shapes = np.array(places, float), [np.array(s, float)[:, None] for s in zip(*rows)]
+    own = ("cdf", "sf", "logcdf", "logsf")  # SciPy's logarithms of poisson have few digits
+    for key in own[:2] if name == "poisson" else own:
+        with np.errstate(all="ignore"):
+            want = getattr(getattr(scipy.stats, name), key)(x, *shapes)
+        found = getattr(getattr(stats, name), key)(x, *shapes)
+        np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-300, err_msg=key)
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "shapes"),
+    [("t", -10.0, (300.0,)), ("truncnorm", 10.0, (-3.0, INF)), ("truncnorm", -10.0, (-INF, 0.0)),
+     ("beta", 1e-10, (1e-3, 5.0))],
+)  # fmt: skip
+def test_slopes_of_tails_are_density_over_tail(name: str, x: float, shapes: tuple) -> None:
+    ours, theirs = getattr(stats, name), getattr(scipy.stats, name)
+    for key, sign in (("cdf", 1.0), ("sf", -1.0)):
+        slope = phix.grad(getattr(ours, "log" + key))(np.float64(x), *map(np.float64, shapes))
+        want = sign * np.exp(theirs.logpdf(x, *shapes) - getattr(theirs, "log" + key)(x, *shapes))
+        np.testing.assert_allclose(slope.item(), want, rtol=1e-9, err_msg=key)
+
+
+def test_densities_go_on_where_squares_overflow() -> None:
+    """-log(pi) - 2 log(x), and for t with df degrees (df + 1) log(x) less what is at 1 in float64;
+    their slopes -2 / x and -(df + 1) / x."""
+    for dtype, x in (("float32", 1e20), ("float64", 1e300)):
+        at = np.array(x, dtype)
+        near = np.array(x**0.5, dtype)
+        for function, rate in (
+            (stats.cauchy.logpdf, 2.0), (lambda z: stats.t.logpdf(z, 2.5), 3.5)
+        ):  # fmt: skip
+            found = function(at).item()
+            want = function(near).item() - rate * 0.5 * np.log(x)
+            np.testing.assert_allclose(found, want, rtol=1e-6)
+            np.testing.assert_allclose(phix.grad(function)(at).item(), -rate / x, rtol=1e-6)
+    want = -np.log(np.pi) - 600 * np.log(10)
+    np.testing.assert_allclose(stats.cauchy.logpdf(np.float64(1e300)).item(), want, rtol=1e-14)
+
+
 EDGES = [
     ("beta", "logpdf", 0.0, (1.0, 2.0)), ("beta", "pdf", 1.0, (2.0, 1.0)),
     ("gamma", "logpdf", 0.0, (1.0,)), ("chi2", "logpdf", 0.0, (2.0,)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from phix import ops
-from phix.api.control_flow import while_loop
 from phix.array_functions.numpy_arguments import axis_of, floating, refuse, tensor
 from phix.core import dtypes as dt
 from phix.core.errors import AttributeValueError, DTypeError
@@ -88,32 +87,22 @@ def _ints(name: str, *values: Any) -> list[Any]:
     return found
 
 
+def _no_truths(*values: Any) -> list[Any]:
+    return [v.astype(dt.int8) if v.dtype == dt.bool_ else v for v in values]
+
+
 def gcd(x: Any, y: Any) -> Any:
-    """Euclid's algorithm for all pairs at once."""
-    x, y = _ints("gcd", x, y)
-    dtype = dt.promote(x.dtype, y.dtype)
-    a, b = ops.broadcast_tensors([ops.abs(v.astype(dtype)) for v in (x, y)])
-
-    def step(pair: Any) -> Any:
-        large, small = pair
-        is_done = small == 0
-        rest = ops.remainder(large, ops.where(is_done, 1, small))
-        return ops.where(is_done, large, small), ops.where(is_done, 0, rest)
-
-    return while_loop(lambda pair: ops.any(pair[1] != 0), step, (a, b))[0]
+    return ops.gcd(*_no_truths(*_ints("gcd", x, y)))
 
 
 def lcm(x: Any, y: Any) -> Any:
-    x, y = _ints("lcm", x, y)
-    dtype = dt.promote(x.dtype, y.dtype)
-    x, y = x.astype(dtype), y.astype(dtype)
-    divisor = gcd(x, y)
-    return ops.abs(ops.floor_divide(x, ops.where(divisor == 0, 1, divisor)) * y)
+    return ops.lcm(*_no_truths(*_ints("lcm", x, y)))
 
 
 def bitwise_count(x: Any) -> Any:
     (x,) = _ints("bitwise_count", x)
-    held = (x if x.dtype in dt.UNSIGNED + dt.BOOL else ops.abs(x)).astype(dt.uint64)
+    wide = x if x.dtype in dt.UNSIGNED + dt.BOOL else ops.abs(x.astype(dt.int64))
+    held = wide.astype(dt.uint64)
     for width, mask in ((1, 0x5555555555555555), (2, 0x3333333333333333), (4, 0x0F0F0F0F0F0F0F0F)):
         chosen = ops.full((), mask, dt.uint64)
         upper = ops.bitwise_right_shift(held, ops.full((), width, dt.uint64))

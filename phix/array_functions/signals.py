@@ -142,18 +142,22 @@ def _slopes(x: Any, at: int, step: Any, order: int) -> Any:
     size = x.shape[at]
     if isinstance(size, int) and size < order + 1:
         raise ShapeError(f"gradient: at least {order + 1} samples along axis {at}, found {x.meta}")
+    low, middle, high = (_cut(x, at, *ends) for ends in ((0, -2), (1, -1), (2, None)))
     if getattr(step, "ndim", 0) == 1:
-        apart = tensor(step).astype(dt.real_dtype(x.dtype))
-        apart = ops.reshape(apart[1:] - apart[:-1], [-1 if i == at else 1 for i in range(x.ndim)])
+        apart, is_even = _distances(x, at, step)
         before, after = _cut(apart, at, 0, -1), _cut(apart, at, 1, None)
         first, last = (_cut(apart, at, *ends) for ends in ((0, 1), (-1, None)))
         second, other = (_cut(apart, at, *ends) for ends in ((1, 2), (-2, -1)))
+        middle = ops.where(is_even, 0.0, middle)  # it has no weight then, NaN or not
+        both = before + after
+        inner = (
+            before / both * high / after
+            + (after - before) / after * middle / before
+            - after / both * low / before
+        )
     else:
-        before = after = first = last = second = other = step
-    low, middle, high = (_cut(x, at, *ends) for ends in ((0, -2), (1, -1), (2, None)))
-    inner = (
-        before * before * high + (after * after - before * before) * middle - after * after * low
-    ) / (before * after * (before + after))
+        first = last = second = other = step
+        inner = 0.5 * (high - low) / step
     ends = [_cut(x, at, k, k + 1) for k in range(order + 1)]
     tail = [_cut(x, at, -k - 1, -k or None) for k in range(order + 1)]
     if order == 1:
@@ -163,13 +167,20 @@ def _slopes(x: Any, at: int, step: Any, order: int) -> Any:
     return ops.concat([start, inner, end], at)
 
 
+def _distances(x: Any, at: int, points: Any) -> tuple[Any, Any]:
+    """How far the points along an axis are apart, in the dtype of x, and whether all are alike."""
+    apart = floating(points)
+    apart = apart[1:] - apart[:-1]
+    is_even = ops.all(apart == apart[:1])
+    apart = ops.reshape(apart, [-1 if i == at else 1 for i in range(x.ndim)])
+    return apart.astype(dt.real_dtype(x.dtype)), is_even
+
+
 def _one_sided(values: list[Any], h: Any, k: Any) -> Any:
-    """The slope at the first of three values h and k apart, by their parabola."""
-    return (
-        -(2 * h + k) / (h * (h + k)) * values[0]
-        + (h + k) / (h * k) * values[1]
-        - h / (k * (h + k)) * values[2]
-    )
+    """The slope at the first of three values h and k apart, by their parabola: in quotients of
+    distances, as products of tiny ones are 0."""
+    part, ratio = h / (h + k), h / k
+    return ((ratio + 1) * values[1] - (part + 1) * values[0] - ratio * part * values[2]) / h
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * math.pi) -> Any:

@@ -161,7 +161,7 @@ def gcd(x: Any, y: Any) -> Any:
 @rules.decompose("lcm")
 def lcm(x: Any, y: Any) -> Any:
     common = ops.gcd(x, y)
-    return ops.abs(ops.floor_divide(x, ops.where(common == 0, 1, common)) * y)
+    return ops.floor_divide(ops.abs(x), ops.where(common == 0, 1, common)) * ops.abs(y)
 
 
 @rules.decompose("div_scale")

@@ -9,7 +9,7 @@ from phix import ops
 from phix.scipy.distributions import Distribution, Row, distribution, log_less
 from phix.scipy.entropies import xlog1py, xlogy
 from phix.scipy.gammas import betaln, gammainc, gammaincc
-from phix.scipy.incomplete_beta import betainc
+from phix.scipy.incomplete_beta import betainc, betainc_above
 from phix.scipy.integrals import ndtri
 from phix.scipy.smoothness import in_float64, smooth
 
@@ -42,6 +42,16 @@ def _cauchy_quantile(q: Any) -> Any:
     return ops.where(q > 0.5, -size, size)
 
 
+def _log_of_one_and_square(z: Any) -> Any:
+    """log(1 + z^2), for z whose square overflows too."""
+    size = ops.abs(z)
+    near = size < 1
+    few, wide = ops.where(near, z, 0.0), ops.where(near, 1.0, size)
+    inverse = 1 / wide
+    far = 2 * ops.log(wide) + ops.log1p(inverse * inverse)
+    return ops.where(near, ops.log1p(few * few), far)
+
+
 def _laplace_below(z: Any) -> Any:
     below, above = ops.where(z < 0, z, 0.0), ops.where(z < 0, 0.0, z)
     return ops.where(z < 0, 0.5 * ops.exp(below), 1 - 0.5 * ops.exp(-above))
@@ -58,20 +68,22 @@ def _laplace_quantile(q: Any) -> Any:
 
 
 def _t_below(z: Any, df: Any) -> Any:
-    """Half of betainc(df / 2, 1 / 2, df / (df + z^2)), by the other end of it next to 0."""
+    """Half of betainc(df / 2, 1 / 2, df / (df + z^2)); what is above the rest of 1, where that is
+    the smaller one of both."""
     is_normal, apart = df == math.inf, z != 0
     df, square = ops.where(is_normal, 1.0, df), ops.where(apart, z * z, 1.0)
     near = square < df
-    far = 0.5 * betainc(0.5 * df, 0.5, ops.where(near, 0.5, df / (df + square)))
-    inner = 0.5 * betainc(0.5, 0.5 * df, ops.where(near, square / (df + square), 0.5))
-    tail = ops.where(apart, ops.where(near, 0.5 - inner, far), 0.5)
+    far = betainc(0.5 * df, 0.5, ops.where(near, 0.5, 1 / (1 + square / df)))
+    inner = betainc_above(0.5, 0.5 * df, ops.where(near, square / (df + square), 0.5))
+    tail = 0.5 * ops.where(apart, ops.where(near, inner, far), 1.0)
     return ops.where(is_normal, ops.ndtr(z), ops.where(z < 0, tail, 1 - tail))
 
 
 def _t_log_density(z: Any, df: Any) -> Any:
     is_normal = df == math.inf
     df = ops.where(is_normal, 1.0, df)
-    found = -betaln(0.5, 0.5 * df) - 0.5 * (ops.log(df) + (df + 1) * ops.log1p(z * z / df))
+    far = _log_of_one_and_square(z / ops.sqrt(df))
+    found = -betaln(0.5, 0.5 * df) - 0.5 * (ops.log(df) + (df + 1) * far)
     return ops.where(is_normal, _normal_log_density(z), found)
 
 
@@ -116,7 +128,7 @@ _MIRRORED = {
         cdf=ops.sigmoid, logcdf=ops.logsigmoid, ppf=lambda q: ops.logit(q, 0.0),
     ),
     "cauchy": Row(
-        logpdf=lambda z: -_LOG_PI - ops.log1p(z * z),
+        logpdf=lambda z: -_LOG_PI - _log_of_one_and_square(z),
         cdf=lambda z: ops.atan2(ops.ones_like(z), -z) / math.pi, ppf=_cauchy_quantile,
     ),
     "t": Row(
@@ -145,6 +157,14 @@ def _log_mass(a: Any, b: Any) -> Any:
     return ops.where(tails, one_side, ops.log1p(-out))
 
 
+def _log_share(a: Any, z: Any, b: Any) -> Any:
+    """log of the part of what lies between a and b that is below z, next to 0 by that above."""
+    whole = _log_mass(a, b)
+    below, above = _log_mass(a, z) - whole, _log_mass(z, b) - whole
+    most = below > -math.log(2)
+    return ops.where(most, log_less(-ops.where(most, above, -1.0)), below)
+
+
 def _truncnorm_middle(a: Any, b: Any) -> Any:
     low, high = ops.maximum(a, -1e4), ops.minimum(b, 1e4)
     return ops.stop_gradient(0.5 * low + 0.5 * high)
@@ -153,8 +173,7 @@ def _truncnorm_middle(a: Any, b: Any) -> Any:
 _TRUNCNORM = Row(
     "a b", lambda a, b: (a, b), _truncnorm_middle, lambda a, b: a < b,
     logpdf=lambda z, a, b: _normal_log_density(z) - _log_mass(a, b),
-    logcdf=lambda z, a, b: _log_mass(a, z) - _log_mass(a, b),
-    logsf=lambda z, a, b: _log_mass(z, b) - _log_mass(a, b),
+    logcdf=lambda z, a, b: _log_share(a, z, b), logsf=lambda z, a, b: _log_share(-b, -z, -a),
 )  # fmt: skip
 
 
@@ -198,7 +217,7 @@ _OTHERS = {
     "beta": Row(
         "a b", lambda a, b: (0.0, 1.0), valid=_all_above_zero, logpdf=_beta_log_density,
         vanishes=lambda z, a, b: ((z == 0) & (a > 1)) | ((z == 1) & (b > 1)),
-        cdf=lambda z, a, b: betainc(a, b, z), sf=lambda z, a, b: betainc(b, a, 1 - z),
+        cdf=lambda z, a, b: betainc(a, b, z), sf=lambda z, a, b: betainc_above(a, b, z),
     ),
     "chi2": Row(
         "df", _from_zero, valid=_all_above_zero, logpdf=_chi2_log_density,

@@ -98,7 +98,8 @@ def _log_first(p: Any, q: Any, z: Any) -> Any:
     return p * ops.log(z) - near + log_ratio(q, p)
 
 
-def _inside(a: Any, b: Any, x: Any) -> Any:
+def _parts(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
+    """What is below x and what is above, the smaller one with all its digits."""
     y = 1 - x
     near_zero = (x <= 0.5) & (b * x <= _SHORT)
     near_one = (y < 0.5) & (a * y <= _SHORT)
@@ -117,8 +118,12 @@ def _inside(a: Any, b: Any, x: Any) -> Any:
 
     values = ((p, 2.0), (q, 2.0), (z, 0.25), (w, 0.75))
     far = scale / _fraction(*(ops.where(short, d, v) for v, d in values))
-    part = ops.where(short, part, far)
-    return ops.where(turned, ops.where(short, rest, 1 - far), part)
+    part, rest = ops.where(short, part, far), ops.where(short, rest, 1 - far)
+    return ops.where(turned, rest, part), ops.where(turned, part, rest)
+
+
+def _inside(a: Any, b: Any, x: Any) -> Any:
+    return _parts(a, b, x)[0]
 
 
 def _is_inside(a: Any, b: Any, x: Any) -> Any:
@@ -130,14 +135,23 @@ def _safe(a: Any, b: Any, x: Any) -> Any:
     return known, *(ops.where(known, v, d) for v, d in ((a, 2.0), (b, 2.0), (x, 0.25)))
 
 
-def _betainc(a: Any, b: Any, x: Any) -> Any:
+def _value(a: Any, b: Any, x: Any, is_above: bool) -> Any:
     known, p, q, z = _safe(a, b, x)
     low, high = (a == 0) | (b == math.inf), (b == 0) | (a == math.inf)  # all mass at 0, at 1
     edge = ops.where(low, 1.0, ops.where(high, 0.0, math.nan))
     edge = ops.where(x == 0, 0.0, ops.where(x == 1, 1.0, edge))
     outside = (a < 0) | (b < 0) | (x < 0) | (x > 1) | (low & high)
     unknown = outside | ops.isnan(a) | ops.isnan(b) | ops.isnan(x)
-    return ops.where(known, _inside(p, q, z), ops.where(unknown, math.nan, edge))
+    edge = 1 - edge if is_above else edge
+    return ops.where(known, _parts(p, q, z)[is_above], ops.where(unknown, math.nan, edge))
+
+
+def _betainc(a: Any, b: Any, x: Any) -> Any:
+    return _value(a, b, x, False)
+
+
+def _above(a: Any, b: Any, x: Any) -> Any:
+    return _value(a, b, x, True)
 
 
 def _density(a: Any, b: Any, x: Any) -> Any:
@@ -168,7 +182,15 @@ def _inner_slope(place: int) -> Any:
 
 
 _inner_slopes = [_inner_slope(0), _inner_slope(1)]
-smooth_betainc = smooth(_betainc, _in_shape(0), _in_shape(1), _density)
+
+
+def _less(function: Any) -> Any:
+    return lambda *args: -function(*args)
+
+
+_slopes = _in_shape(0), _in_shape(1), _density
+smooth_betainc = smooth(_betainc, *_slopes)
+_smooth_above = smooth(_above, *(_less(slope) for slope in _slopes))
 
 
 @takes()
@@ -181,3 +203,8 @@ def betainc(a: TensorLike, b: TensorLike, x: TensorLike) -> Tensor:
     0.6875
     """
     return in_float64(smooth_betainc, a, b, x)
+
+
+def betainc_above(a: Any, b: Any, x: Any) -> Any:
+    """1 - betainc(a, b, x) with all its digits, where that is next to 0 too."""
+    return in_float64(_smooth_above, a, b, x)
