@@ -284,3 +284,70 @@ def test_import_loads_no_heavy_library() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert not LAZY & set(run.stdout.split())
+
+
+def test_what_threads_have_for_themselves_stands_in_one_place() -> None:
+    """A further stack of the same caller (``core.stack``) takes all of it along, and no more."""
+    found = [
+        str(path.relative_to(ROOT))
+        for path in FILES
+        if any(name in path.read_text() for name in ("threading.local", "ContextVar("))
+    ]
+    assert found == ["phix/core/context.py"], "make it a field of the context"
+
+
+_REPEATED, _MOST_PAIRS = 6, 12
+
+
+def code_lines(source: str) -> list[str]:
+    """The lines of functions and modules that do something: no imports, heads of functions, texts
+    or comments, which have to be alike in places."""
+    tree, left_out = ast.parse(source), set[int]()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            left_out.update(range(node.lineno, (node.end_lineno or 0) + 1))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            left_out.update(range(node.lineno, node.body[0].lineno))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            left_out.update(range(node.lineno, (node.end_lineno or 0) + 1))
+    lines = [
+        " ".join(line.split("  #")[0].split())
+        for number, line in enumerate(source.splitlines(), 1)
+        if number not in left_out
+    ]
+    return [line for line in lines if line.strip("()[]{},: ") and not line.startswith("#")]
+
+
+def repeated(sources: dict[str, str]) -> list[tuple[str, str]]:
+    """The pairs of places with so many equal lines of code in a row; a longer row is one pair."""
+    places: dict[tuple[str, ...], list[tuple[str, int]]] = {}
+    for name, source in sources.items():
+        lines = code_lines(source)
+        for at in range(len(lines) - _REPEATED + 1):
+            places.setdefault(tuple(lines[at : at + _REPEATED]), []).append((name, at))
+    pairs = {
+        (one, other)
+        for found in places.values()
+        for number, one in enumerate(found)
+        for other in found[number + 1 :]
+        if one[0] != other[0] or abs(one[1] - other[1]) >= _REPEATED
+    }
+    starts = [
+        (one, other)
+        for one, other in pairs
+        if ((one[0], one[1] - 1), (other[0], other[1] - 1)) not in pairs
+    ]
+    return sorted((f"{one[0]}", f"{other[0]}") for one, other in starts)
+
+
+def test_little_is_written_twice() -> None:
+    sources = {str(p.relative_to(ROOT)): p.read_text() for p in FILES if p.name != "ops.py"}
+    found = repeated(sources)
+    assert len(found) <= _MOST_PAIRS, f"write once what these have in common: {found}"
+
+
+def test_what_is_written_twice_is_seen() -> None:
+    block = "".join(f"    y = x + {n}\n" for n in range(6))
+    sources = {"a": f"def f(x):\n{block}", "b": f"def g(x):\n{block}    return y\n"}
+    assert repeated(sources) == [("a", "b")]
+    assert not repeated({"a": sources["a"], "b": "import numpy\n"})

@@ -79,7 +79,7 @@ def truth_of(x: Any) -> Any:
     return x if x.dtype == dt.bool_ else x != 0
 
 
-def place_of(name: str, x: Any, axis: Any, out: Any, keep: Any, dtype: Any) -> Tensor:
+def extreme_at(name: str, x: Any, axis: Any, out: Any, keep: Any, dtype: Any) -> Tensor:
     if isinstance(out, TRUTHS):
         keep, out = out, None
     no_out(name, out)

@@ -19,6 +19,7 @@ from phix.array_functions.method_arguments import (
     TRUTHS,
     Shaped,
     check_kth,
+    extreme_at,
     extreme_of,
     indices_within,
     line_of,
@@ -27,7 +28,6 @@ from phix.array_functions.method_arguments import (
     no_order,
     no_out,
     only_where,
-    place_of,
     several,
     swap_meant,
     truth_of,
@@ -155,14 +155,14 @@ class ArrayMethods:
         keepdim: bool = False, dtype: Any = None,
     ) -> Tensor:  # fmt: skip
         """Where the largest element is: in the flattened tensor where there is no axis."""
-        return place_of("argmax", self, axis, out, keepdims or keepdim, dtype)
+        return extreme_at("argmax", self, axis, out, keepdims or keepdim, dtype)
 
     def argmin(
         self: Shaped, axis: Any = None, out: Any = None, *, keepdims: bool = False,
         keepdim: bool = False, dtype: Any = None,
     ) -> Tensor:  # fmt: skip
         """Where the least element is: in the flattened tensor where there is no axis."""
-        return place_of("argmin", self, axis, out, keepdims or keepdim, dtype)
+        return extreme_at("argmin", self, axis, out, keepdims or keepdim, dtype)
 
     def all(
         self: Shaped, axis: Any = None, out: Any = None, keepdims: bool = False, *,

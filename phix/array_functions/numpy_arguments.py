@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,20 +11,11 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.context import context
 from phix.core.conversion import holds_tensors, owned_tensor
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import TensorBase
-
-
-class _Floats(threading.local):
-    """The dtype that Python's floats, and ints where floats are wanted, get in this thread; None
-    is the user's default."""
-
-    default: np.dtype | None = None
-
-
-_FLOATS = _Floats()
 
 
 def in_floats(dtype: np.dtype | None, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,12 +24,12 @@ def in_floats(dtype: np.dtype | None, function: Callable[..., Any]) -> Callable[
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        before = _FLOATS.default
-        _FLOATS.default = dtype
+        before = context.numpy_float
+        context.numpy_float = dtype
         try:
             return function(*args, **kwargs)
         finally:
-            _FLOATS.default = before
+            context.numpy_float = before
 
     return called
 
@@ -53,7 +43,7 @@ def titled(function: Callable[..., Any], name: str, doc: str) -> Callable[..., A
 
 def default_float() -> np.dtype:
     """float64 where NumPy's own function was called, else phix's default float."""
-    return _FLOATS.default or dt.default_float()
+    return context.numpy_float or dt.default_float()
 
 
 def _of_python(value: Any) -> Any:

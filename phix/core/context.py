@@ -42,6 +42,9 @@ class Context(threading.local):
     recording_tracers = 0
     watch: Any = None  # ... what runs derivatives while sources are recorded
     watchers: tuple[Callable[..., None], ...] = ()  # of passes over loops
+    generators: Any = None  # core.kernel_context: those of places, and the seed they follow
+    numpy_float: Any = None  # array_functions: of Python's floats where NumPy itself was called
+    recorder: Any = None  # kernels.gpu: the device that records here, and streams beside its first
     traces = 0  # api.jitted: of jitted functions, inside each other
     level = 0  # core.stack: marked functions inside each other
     owner: object = None  # ... of locks: what all stacks of one caller have in common

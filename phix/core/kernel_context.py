@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-import threading
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core import places
+from phix.core import places, stack
+from phix.core.context import context
 from phix.core.errors import ShapeError, described
 from phix.core.given import BOUND, Kind, takes
 from phix.core.places import Place
@@ -57,7 +57,7 @@ class KernelContext:
 
         Each place has a stream of them in each thread. Ops of phix take keys (``phix.random``).
         """
-        return _STREAMS.of(self.place)
+        return _generator(self.place)
 
 
 def _dims(shape: Any) -> tuple[int, ...]:
@@ -74,25 +74,24 @@ def _dims(shape: Any) -> tuple[int, ...]:
     return dims
 
 
-class _Streams(threading.local):
-    """The generators of one thread, by place, and the seed that they follow."""
+def _generators() -> tuple[tuple[int, ...] | None, dict[Place, np.random.Generator]]:
+    """The seed in force, and the generators of this thread that follow it, by place."""
+    if context.generators is None or context.generators[0] is not _SEEDS[-1]:
+        context.generators = _SEEDS[-1], {}  # seeds are told apart as objects: each call makes one
+    found: tuple[tuple[int, ...] | None, dict[Place, np.random.Generator]] = context.generators
+    return found
 
-    seed: tuple[int, ...] | None = None  # compared by identity: each call of ``seed`` makes one
 
-    def __init__(self) -> None:
-        self.by_place: dict[Place, np.random.Generator] = {}
-
-    def of(self, place: Place) -> np.random.Generator:
-        if self.seed is not _SEEDS[-1]:
-            self.seed, self.by_place = _SEEDS[-1], {}
-        if place not in self.by_place:
-            own = self.seed and [*self.seed, *str(place).encode()]
-            self.by_place[place] = np.random.default_rng(own)
-        return self.by_place[place]
+def _generator(place: Place) -> np.random.Generator:
+    number, by_place = _generators()
+    if place not in by_place:
+        own = number and [*number, *str(place).encode()]
+        by_place[place] = np.random.default_rng(own)
+    return by_place[place]
 
 
 _SEEDS: list[tuple[int, ...] | None] = [None]  # the last is in force; None: the system's entropy
-_STREAMS = _Streams()
+stack.ON_LEAVING.append(lambda: {"generators": _generators()})
 
 
 @takes(number=Kind("an int from 0", lambda v: BOUND.holds(v) and v >= 0))

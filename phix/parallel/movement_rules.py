@@ -12,10 +12,10 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.meta import MetaTensor
 from phix.parallel.sharding_rules import (
-    Call,
     Cut,
     Labels,
     Rule,
+    RuleCall,
     aligned,
     dropped,
     each,
@@ -36,13 +36,13 @@ def _pieces(dims: Sequence[Any], labels: Labels, cut: Cut) -> tuple[int, ...]:
 
 
 @rule("transpose")
-def transpose(call: Call) -> Rule:
+def transpose(call: RuleCall) -> Rule:
     perm = tuple(call.attr("perm"))
     return Rule((tuple(range(len(perm))),), (perm,), linear=each(0))
 
 
 @rule("reshape")
-def reshape(call: Call) -> Rule:
+def reshape(call: RuleCall) -> Rule:
     """Of dims that become others together, the first is divided where the first of those is."""
     before, after = call.metas[0].dims, call.outs[0].dims
     labels: list[Any] = [None] * len(before)
@@ -80,7 +80,7 @@ def _leads(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[int, int]]
 
 
 @rule("expand")
-def expand(call: Call) -> Rule:
+def expand(call: RuleCall) -> Rule:
     out = call.outs[0]
     labels = tuple(range(out.ndim))
 
@@ -91,7 +91,7 @@ def expand(call: Call) -> Rule:
 
 
 @rule("concat")
-def concat(call: Call) -> Rule:
+def concat(call: RuleCall) -> Rule:
     rank = call.outs[0].ndim
     labels = dropped(range(rank), [call.attr("axis") % rank] if rank else [])
     count = len(call.metas)
@@ -99,7 +99,7 @@ def concat(call: Call) -> Rule:
 
 
 # -- slices ----------------------------------------------------------------------------------------
-def _slice(call: Call) -> tuple[Labels, Any]:
+def _slice(call: RuleCall) -> tuple[Labels, Any]:
     """Labels of the operand's dims, of which those that are cut short are whole; and the
     attributes of a part's call."""
     dims, axes = call.metas[0].dims, call.attr("axes")
@@ -120,7 +120,7 @@ def _slice(call: Call) -> tuple[Labels, Any]:
 
 
 @rule("slice", "strided_slice")
-def cut_out(call: Call) -> Rule:
+def cut_out(call: RuleCall) -> Rule:
     labels, attrs = _slice(call)
     gone = call.attr("decrease_axis") if call.op.name == "slice" else ()
     labels = dropped(labels, gone)
@@ -129,7 +129,7 @@ def cut_out(call: Call) -> Rule:
 
 
 @rule("slice_put")
-def slice_put(call: Call) -> Rule:
+def slice_put(call: RuleCall) -> Rule:
     labels, attrs = _slice(call)
     x, value = call.metas
     behind = x.ndim - value.ndim  # a dim cut short has no label, one of 1 stands for all
@@ -139,7 +139,7 @@ def slice_put(call: Call) -> Rule:
 
 
 @rule("diagonal")
-def diagonal(call: Call) -> Rule:
+def diagonal(call: RuleCall) -> Rule:
     rank = call.metas[0].ndim
     gone = [call.attr("axis1") % rank, call.attr("axis2") % rank]
     rest = tuple(k for k in range(rank) if k not in gone)
@@ -147,7 +147,7 @@ def diagonal(call: Call) -> Rule:
 
 
 @rule("triangular_solve")
-def triangular_solve(call: Call) -> Rule:
+def triangular_solve(call: RuleCall) -> Rule:
     found = matrices(call)
     return Rule(found.operands, found.outs, linear=each(1))
 
@@ -173,7 +173,7 @@ def _zero(x: Any) -> Any:
 
 
 @rule("gather")
-def gather(call: Call) -> Rule:
+def gather(call: RuleCall) -> Rule:
     x, index = call.metas
     axis = call.attr("axis")
     of_x = tuple("at" if k == axis else ("x", k) for k in range(x.ndim))
@@ -190,7 +190,7 @@ def gather(call: Call) -> Rule:
 
 
 @rule("gather_nd")
-def gather_nd(call: Call) -> Rule:
+def gather_nd(call: RuleCall) -> Rule:
     x, index = call.metas
     depth = index.dims[-1]
     of_x = tuple(None if k < depth else ("x", k) for k in range(x.ndim))
@@ -200,7 +200,7 @@ def gather_nd(call: Call) -> Rule:
 
 
 @rule("scatter_nd_add")
-def scatter_nd_add(call: Call) -> Rule:
+def scatter_nd_add(call: RuleCall) -> Rule:
     x, index, _ = call.metas
     depth = index.dims[-1]
     of_x = tuple(None if k < depth else ("x", k) for k in range(x.ndim))
@@ -215,7 +215,7 @@ def scatter_nd_add(call: Call) -> Rule:
 
 
 @rule("index_put")
-def index_put(call: Call) -> Rule:
+def index_put(call: RuleCall) -> Rule:
     x, *indices, value = call.metas
     axes, adds = call.attr("axes"), call.attr("accumulate")
     rank = max((i.ndim for i in indices), default=0)
@@ -252,7 +252,7 @@ def index_put(call: Call) -> Rule:
 
 
 @rule("take_along_axis")
-def take_along_axis(call: Call) -> Rule:
+def take_along_axis(call: RuleCall) -> Rule:
     arr, indices = call.metas
     axis, out = call.attr("axis"), call.outs[0]
     here = lambda labels, name: (*labels[:axis], name, *labels[axis + 1 :])  # noqa: E731
@@ -273,7 +273,7 @@ def take_along_axis(call: Call) -> Rule:
 
 
 @rule("put_along_axis")
-def put_along_axis(call: Call) -> Rule:
+def put_along_axis(call: RuleCall) -> Rule:
     arr, indices, values = call.metas
     axis = call.attr("axis")
     adds = call.attr("reduce") == "add" and call.attr("include_self")

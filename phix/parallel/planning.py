@@ -205,7 +205,7 @@ class Planner:
             return
         rule = rules.rule_of(equation)
         if rule is None:
-            rule = rules.whole(rules.Call(equation))
+            rule = rules.whole(rules.RuleCall(equation))
             if any(self.best(a) != WHOLE for a in atoms):
                 self.uncovered.append(equation)
         if all(self.known(a) == [WHOLE] for a in atoms):

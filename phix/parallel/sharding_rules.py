@@ -54,7 +54,7 @@ class Rule:
     flops: float = 0.0
 
 
-class Call:
+class RuleCall:
     """One equation, as rules see it."""
 
     def __init__(self, equation: Equation) -> None:
@@ -72,7 +72,7 @@ class Call:
         return (*attrs[:at], value, *attrs[at + 1 :])
 
 
-Make = Callable[[Call], Rule]
+Make = Callable[[RuleCall], Rule]
 RULES: dict[str, Make] = {}
 
 
@@ -95,10 +95,10 @@ def rule_of(equation: Equation) -> Rule | None:
         make = pointwise
     if make is None and "matrices" in op.traits:
         make = matrices
-    return None if make is None else make(Call(equation))
+    return None if make is None else make(RuleCall(equation))
 
 
-def whole(call: Call) -> Rule:
+def whole(call: RuleCall) -> Rule:
     """Nothing is divided."""
     return Rule(
         tuple((None,) * m.ndim for m in call.metas), tuple((None,) * m.ndim for m in call.outs)
@@ -146,7 +146,7 @@ _LINEAR: dict[str, tuple[frozenset[int], ...]] = {
 }
 
 
-def pointwise(call: Call) -> Rule:
+def pointwise(call: RuleCall) -> Rule:
     out = call.outs[0]
     linear = _LINEAR.get(call.op.name, ())
     is_float = dt.is_differentiable(out.dtype)
@@ -176,7 +176,7 @@ def _widens(before: Any, after: Any) -> bool:
 
 
 @rule("io_copy")
-def same(call: Call) -> Rule:
+def same(call: RuleCall) -> Rule:
     labels = tuple(range(call.outs[0].ndim))
     return Rule((labels,), (labels,), linear=each(0))
 
@@ -187,7 +187,7 @@ def _reduced(rank: int, axes: Sequence[int], keepdim: bool) -> Labels:
 
 
 @rule("sum")
-def total(call: Call) -> Rule:
+def total(call: RuleCall) -> Rule:
     rank, axes = call.metas[0].ndim, call.attr("axis")
     out = _reduced(rank, axes, call.attr("keepdim"))
     is_sum = call.outs[0].dtype != dt.bool_
@@ -197,7 +197,7 @@ def total(call: Call) -> Rule:
 
 
 @rule("max", "min", "any", "all")
-def extreme(call: Call) -> Rule:
+def extreme(call: RuleCall) -> Rule:
     rank, axes = call.metas[0].ndim, call.attr("axis")
     out = _reduced(rank, axes, call.attr("keepdim"))
     is_real = dt.kind(call.metas[0].dtype) != "complex"
@@ -206,7 +206,7 @@ def extreme(call: Call) -> Rule:
 
 
 @rule("prod")
-def product(call: Call) -> Rule:
+def product(call: RuleCall) -> Rule:
     rank, axes = call.metas[0].ndim, call.attr("axis")
     if call.attr("reduce_all"):
         axes = tuple(range(rank))
@@ -215,14 +215,14 @@ def product(call: Call) -> Rule:
 
 
 @rule("argmax", "argmin")
-def extreme_index(call: Call) -> Rule:
+def extreme_index(call: RuleCall) -> Rule:
     rank = call.metas[0].ndim
     axes = range(rank) if call.attr("flatten") or not rank else (call.attr("axis"),)
     return Rule((dropped(range(rank), axes),), (_reduced(rank, axes, call.attr("keepdims")),))
 
 
 @rule("reduce_as")
-def sum_to(call: Call) -> Rule:
+def sum_to(call: RuleCall) -> Rule:
     x, target = call.metas
     start = x.ndim - target.ndim
     kept = aligned(target, x)
@@ -232,14 +232,14 @@ def sum_to(call: Call) -> Rule:
 
 
 # -- along one axis --------------------------------------------------------------------------------
-def _whole_along(call: Call, axes: Sequence[int], linear: Any = ()) -> Rule:
+def _whole_along(call: RuleCall, axes: Sequence[int], linear: Any = ()) -> Rule:
     labels = tuple(dropped(range(m.ndim), axes) for m in call.metas)
     outs = tuple(dropped(range(m.ndim), axes) for m in call.outs)
     return Rule(labels, outs, linear=linear)
 
 
 @rule("argsort", "sort", "topk", "cummax", "cummin", "linear_recurrence", "cumsum", "cumprod")
-def along_axis(call: Call) -> Rule:
+def along_axis(call: RuleCall) -> Rule:
     if "flatten" in call.op.attr_names and call.attr("flatten"):
         return whole(call)
     axis = call.attr("dim" if call.op.name == "cumprod" else "axis")
@@ -251,30 +251,30 @@ def along_axis(call: Call) -> Rule:
 
 
 @rule("fft_c2c", "fft_r2c", "fft_c2r")
-def fft(call: Call) -> Rule:
+def fft(call: RuleCall) -> Rule:
     return _whole_along(call, call.attr("axes"), each(0))
 
 
 @rule("flip")
-def flip(call: Call) -> Rule:
+def flip(call: RuleCall) -> Rule:
     return _whole_along(call, [a % call.metas[0].ndim for a in call.attr("axis")], each(0))
 
 
 @rule("roll")
-def roll(call: Call) -> Rule:
+def roll(call: RuleCall) -> Rule:
     rank, axes = call.metas[0].ndim, call.attr("axis")
     return _whole_along(call, [a % rank for a in axes] if axes else range(rank), each(0))
 
 
 @rule("pad")
-def pad(call: Call) -> Rule:
+def pad(call: RuleCall) -> Rule:
     pairs = call.attr("paddings")
     axes = [k for k in range(call.metas[0].ndim) if any(pairs[2 * k : 2 * k + 2])]
     linear = each(0) if is_zero(call.attr("pad_value")) else ()
     return _whole_along(call, axes, linear)
 
 
-def matrices(call: Call) -> Rule:
+def matrices(call: RuleCall) -> Rule:
     """Matrices in the last two dims, of which what stands in front is a batch."""
     ranks = [m.ndim for m in call.metas]
     lead = ranks[0] - 2
@@ -291,7 +291,7 @@ RULES["lu_permutation"] = matrices
 
 # -- contractions ----------------------------------------------------------------------------------
 @rule("matmul")
-def matmul(call: Call) -> Rule:
+def matmul(call: RuleCall) -> Rule:
     x, y = call.metas
     out = call.outs[0]
     rows, columns = x.ndim > 1, y.ndim > 1
@@ -320,7 +320,7 @@ def matmul(call: Call) -> Rule:
 
 
 @rule("conv2d")
-def conv2d(call: Call) -> Rule:
+def conv2d(call: RuleCall) -> Rule:
     w = call.metas[1]
     is_last = call.attr("data_format") == "NHWC"
     is_grouped = call.attr("groups") != 1

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import places
+from phix.core.context import context
 from phix.core.errors import DeviceError
 from phix.core.kernel_context import KernelContext
 from phix.core.places import Place
@@ -166,13 +167,6 @@ def _references_of_one() -> tuple[int, int]:
 _BRANCHES = 7
 
 
-class _Recording(threading.local):
-    """The streams beside the first that this thread records on; none: it does not record."""
-
-    def __init__(self) -> None:
-        self.streams: list[Any] = []
-
-
 class CupyRuntime:
     """One GPU; see :class:`phix.kernels.gpu.runtime.Runtime`."""
 
@@ -183,7 +177,6 @@ class CupyRuntime:
         self.index, self.cupy = index, cupy()
         self.device = self.cupy.cuda.Device(index)
         self.lock = threading.RLock()
-        self._recording = _Recording()
 
     @cached_property
     def architecture(self) -> int:
@@ -231,8 +224,8 @@ class CupyRuntime:
 
     def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
         """Side by side in a recording, where streams cost nothing; else one after the other."""
-        others = self._recording.streams
-        if not others:
+        recorder, others = context.recorder or (None, [])
+        if recorder is not self:
             for work in works:
                 work()
             return
@@ -314,11 +307,11 @@ class CupyRuntime:
             )
             with stream:
                 stream.begin_capture()
-                self._recording.streams = others
+                context.recorder = self, others
                 try:
                     run()
                 finally:
-                    self._recording.streams = []
+                    context.recorder = None
                     graph = stream.end_capture()
             device = self.device
 
