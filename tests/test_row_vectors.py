@@ -141,3 +141,13 @@ def test_each_pass_keeps_what_rows_mean() -> None:
     x = np.random.default_rng(0).standard_normal((3, SIZE))
     found = phix.debug.compare(f, rewrites=["overlapping_vectors"])(x.astype("float32"))
     assert "agree" in str(found)
+
+
+def test_rows_that_are_written_over_are_changed_once() -> None:
+    """A donated input, and a carry, whose memory the result has: no element is made twice."""
+    f = lambda x: x * ops.max(x, 1, keepdim=True)  # noqa: E731
+    x = np.random.default_rng(1).standard_normal((5, SIZE)).astype("float32")
+    wanted = x * x.max(1, keepdims=True)
+    np.testing.assert_array_equal(phix.jit(f, donate_argnums=0)(phix.to_tensor(x)), wanted)
+    twice = phix.jit(lambda x: phix.fori_loop(0, 2, lambda i, c: f(c), x))(x)
+    np.testing.assert_array_equal(twice, wanted * wanted.max(1, keepdims=True))
