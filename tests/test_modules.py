@@ -353,3 +353,19 @@ def test_bad_calls_are_refused(number: int) -> None:
     call, error, text = BAD[number]
     with pytest.raises(error, match=text):
         call()
+
+
+def test_a_layer_called_with_sizes_names_what_makes_one() -> None:
+    nn = phix.nn
+    for call, said in (
+        (lambda: nn.Linear(2, 3), r"int 2; write Linear\.create\(key, in_features, out_features\)"),
+        (lambda: nn.LayerNorm(4), r"LayerNorm\.create\(normalized_shape\)"),
+        (lambda: nn.LSTM(2, 3), r"LSTM\.create\(key"),
+        (lambda: nn.BatchNorm(4), r"BatchNorm\.create\("),
+        (lambda: nn.Conv2d(3, 8, kernel_size=3), r"Conv2d\.create\(key"),
+        (lambda: nn.Sequential(phix.ops.relu, phix.ops.tanh), r"Sequential\.create\("),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            call()
+    layer = nn.Linear.create(phix.random.key(0), 2, 3)
+    assert phix.tree.map(lambda _: 0, layer).weight == 0

@@ -24,6 +24,13 @@ def provide_answer(answer: Callable[[str, str], AttributeError]) -> None:
     _answer = answer
 
 
+def missing_name(module_name: str, name: str) -> AttributeError:
+    """The error for a name that a face has not."""
+    if name.startswith("_"):  # asked for by Python itself, and by tools that look around
+        return AttributeError(f"module {module_name!r} has no attribute {name!r}")
+    return _answer(module_name, name)
+
+
 def face(names: Sequence[str]) -> Callable[[], list[str]]:
     """The ``__dir__`` of the module that calls this and offers ``names``, its ``__all__``, which
     may grow. The module gets a ``__getattr__`` for names that are missing, out of sight of type
@@ -33,9 +40,7 @@ def face(names: Sequence[str]) -> Callable[[], list[str]]:
     MODULES[module_name] = names
 
     def missing(name: str) -> Any:
-        if name.startswith("_"):  # asked for by Python itself, and by tools that look around
-            raise AttributeError(f"module {module_name!r} has no attribute {name!r}")
-        raise _answer(module_name, name)
+        raise missing_name(module_name, name)
 
     scope.setdefault("__getattr__", missing)
     return lambda: sorted(names)

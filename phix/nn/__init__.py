@@ -16,6 +16,7 @@ import importlib as _importlib
 import typing as _typing
 
 from phix.core.faces import face
+from phix.core.faces import missing_name as _missing_name
 from phix.nn import functional
 
 if _typing.TYPE_CHECKING:
@@ -72,7 +73,7 @@ if not _typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         if name not in _FILE_OF:
-            raise AttributeError(f"module 'phix.nn' has no attribute {name!r}")
+            raise _missing_name("phix.nn", name)
         found = getattr(_importlib.import_module(f"phix.nn.modules.{_FILE_OF[name]}"), name)
         globals()[name] = found
         return found

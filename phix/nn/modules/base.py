@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +19,7 @@ from phix.core.nodes import REGISTERED
 from phix.core.tensor import TensorBase
 
 C = TypeVar("C", bound=type)
+_HERE = __name__.removesuffix("base")
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
@@ -68,11 +71,38 @@ def module(cls: C) -> C:
     if cls in REGISTERED:
         raise ArgumentError(f"module: {cls.__name__} is a node of trees already")
     made: Any = dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
+    if hasattr(cls, "create") and cls.__module__.startswith(_HERE):
+        made.__init__ = _of_parameters(made, made.__init__)
     if "__repr__" not in vars(cls):
         made.__repr__ = _text
     names = [f.name for f in dataclasses.fields(made) if f.metadata.get("static")]
     pytrees.register_dataclass(made, meta_fields=names)
     return made
+
+
+def _of_parameters(cls: Any, init: Callable[..., None]) -> Callable[..., None]:
+    """``init``, which answers calls with sizes, as of layers that draw their own parameters."""
+
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **fields: Any) -> None:
+        try:
+            if not args or type(args[0]) is not int:
+                init(self, *args, **fields)
+                return
+            said = f"found the int {args[0]}"
+        except TypeError as error:
+            if "__init__()" not in str(error):
+                raise
+            said = str(error)
+        given = inspect.signature(cls.create).parameters.values()
+        text = ", ".join(str(p).partition(":")[0] for p in given if p.default is p.empty)
+        names = ", ".join(f.name for f in dataclasses.fields(cls))
+        raise ArgumentError(
+            f"{cls.__name__} is made of its parameters, ({names}): {said}; write "
+            f"{cls.__name__}.create({text}), which makes them"
+        )
+
+    return checked
 
 
 _WIDE = 88
