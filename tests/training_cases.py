@@ -106,7 +106,7 @@ def last(head: Any, x: Any, y: Any) -> Any:
 
 def staged(w: Any, head: Any, xs: Any, ys: Any) -> Any:
     """The mean loss of all microbatches through all stages, and its gradients."""
-    total, grads = 0.0, [np.zeros_like(a) for a in (w, head, xs)]
+    total, grads = 0.0, [np.zeros_like(a) for a in (w, head, xs, ys)]
     for number, (x, y) in enumerate(zip(xs, ys)):
         kept = [x]
         for u in w:
@@ -115,6 +115,7 @@ def staged(w: Any, head: Any, xs: Any, ys: Any) -> Any:
         total += (off**2).mean()
         ct = 2 * off / off.size
         grads[1] += kept[-1].T @ ct
+        grads[3][number] = -ct
         ct = ct @ head.T
         for s in reversed(range(len(w))):
             bent = ct * (1 - (kept[s + 1] - kept[s]) ** 2)
@@ -131,13 +132,13 @@ def pipeline_cases(n: int) -> dict[str, Case]:
     value, *grads = staged(w, head, xs, ys)
 
     def run(w: Any, head: Any, xs: Any, ys: Any) -> Any:
-        loss = lambda *a: pipeline(stage, last, *a, ys, D)  # noqa: E731
-        value, grads = phix.value_and_grad(loss, argnums=(0, 1, 2))(w, head, xs)
+        loss = lambda *a: pipeline(stage, last, *a, D)  # noqa: E731
+        value, grads = phix.value_and_grad(loss, argnums=(0, 1, 2, 3))(w, head, xs, ys)
         return (value, *grads)
 
     forward = lambda *a: pipeline(stage, last, *a, D)  # noqa: E731
     return {
-        "stages": Case(run, (D, R, R, R), (R, D, R, R), (w, head, xs, ys), (value, *grads)),
+        "stages": Case(run, (D, R, R, R), (R, D, R, R, R), (w, head, xs, ys), (value, *grads)),
         "stages forward": Case(forward, (D, R, R, R), R, (w, head, xs, ys), value),
     }
 

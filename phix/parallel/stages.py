@@ -52,7 +52,7 @@ def pipeline(
 
     Returns:
         A scalar, the same on all parts. Gradients with respect to ``weights`` are this part's;
-        those of ``head`` and ``xs`` are whole. ``targets`` are not differentiated.
+        those of ``head``, ``xs`` and ``targets`` are whole.
 
     Raises:
         ShapeError: a stage that gives another shape or dtype, a loss that is no scalar, or targets
@@ -85,7 +85,7 @@ def _differentiated(schedule: _Schedule) -> Any:
         return schedule.forward(weights, head, xs, targets)
 
     def backward(grads: Any, ct: Any) -> Any:
-        return (*pytrees.map(lambda g: g * ct, grads), None)
+        return pytrees.map(lambda g: g * ct, grads)
 
     whole.defvjp(schedule.both, backward)
     return whole
@@ -182,7 +182,7 @@ class _Schedule:
         weights, head = pvary((weights, head), self.name)  # each part has gradients of its own
 
         def turn(carry: Any, time: Any) -> Any:
-            came, back, kept, total, to_weights, to_head, to_xs = carry
+            came, back, kept, total, to_weights, to_head, to_xs, to_aims = carry
             number = time - here
             x = ops.where(here == 0, _at(xs, ops.clip(number, 0, self.count - 1)), came)
             kept = _put(kept, number % room, x, _is_one(number, self.count))
@@ -192,19 +192,20 @@ class _Schedule:
             number = time - (far - here)
             is_on, at = _is_one(number, self.count), ops.clip(number, 0, self.count - 1)
             given = (weights, head, _at(kept, number % room), _row(targets, at), back, zero, is_end)
-            value, by_weights, by_head, by_x = cond(is_on, self.turned, _idle, *given)
+            value, by_weights, by_head, by_x, by_aims = cond(is_on, self.turned, _idle, *given)
             to_xs = _put(to_xs, at, by_x, is_on & (here == 0))
-            carry = (self.to_next(out), self.to_last(by_x), kept, total + value,
-                     _sum(to_weights, by_weights), _sum(to_head, by_head), to_xs)  # fmt: skip
-            return carry, None
+            to_aims = [_put(x, at, row, is_on & is_end) for x, row in zip(to_aims, by_aims)]
+            added = _sum((total, to_weights, to_head), (value, by_weights, by_head))
+            return (self.to_next(out), self.to_last(by_x), kept, *added, to_xs, to_aims), None
 
         nothing = ops.full_like(xs[0], 0)
         kept = ops.expand(ops.unsqueeze(nothing, [0]), (room, *nothing.shape))
-        start = (nothing, nothing, kept, zero, _zeros(weights), _zeros(head), _zeros(xs))
+        start = (nothing, nothing, kept, zero, _zeros(weights), _zeros(head), _zeros(xs),
+                 _zeros(_floats(targets)))  # fmt: skip
         turns = ops.arange(0, self.count + far, 1, dt.int64)
         _, _, _, total, *grads = scan(turn, start, turns)[0]
-        means = pytrees.map(lambda g: g / self.count, tuple(grads))
-        return self.from_end(total / self.count), means
+        *means, to_aims = pytrees.map(lambda g: g / self.count, tuple(grads))
+        return self.from_end(total / self.count), (*means, _with_floats(None, targets, to_aims))
 
     def turned(
         self, weights: Any, head: Any, x: Any, target: Any, back: Any, zero: Any, is_end: Any
@@ -213,16 +214,34 @@ class _Schedule:
         out, pull = vjp(self.stage, weights, x)
 
         def end(head: Any, out: Any) -> Any:
-            value, pull = vjp(lambda h, o: self.loss(h, o, target), head, out)
+            ends = lambda h, o, aims: self.loss(h, o, _with_floats(target, target, aims))  # noqa: E731
+            value, pull = vjp(ends, head, out, _floats(target))
             return (value, *pull(ops.full_like(value, 1)))
 
-        value, by_head, ct = cond(is_end, end, lambda h, _: (zero, _zeros(h), back), head, out)
+        def before(head: Any, out: Any) -> Any:
+            return zero, _zeros(head), back, _zeros(_floats(target))
+
+        value, by_head, ct, by_aims = cond(is_end, end, before, head, out)
         by_weights, by_x = pull(ct)
-        return value, by_weights, by_head, by_x
+        return value, by_weights, by_head, by_x, by_aims
 
 
 def _idle(weights: Any, head: Any, x: Any, target: Any, back: Any, zero: Any, _: Any) -> Any:
-    return (zero, *_zeros((weights, head, x)))
+    return (zero, *_zeros((weights, head, x, _floats(target))))
+
+
+def _floats(tree: Any) -> list[Any]:
+    """What of targets can be differentiated."""
+    return [x for x in pytrees.leaves(tree) if dt.is_differentiable(x.dtype)]
+
+
+def _with_floats(others: Any, like: Any, floats: Any) -> Any:
+    """The tree ``like`` with these floats, and what ``others`` has for the rest."""
+    supply = iter(floats)
+    leaves, tree = pytrees.flatten(like)
+    rest = [None] * len(leaves) if others is None else pytrees.leaves(others)
+    chosen = [next(supply) if dt.is_differentiable(x.dtype) else r for x, r in zip(leaves, rest)]
+    return pytrees.unflatten(tree, chosen)
 
 
 def _zeros(tree: Any) -> Any:
