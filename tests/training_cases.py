@@ -116,6 +116,7 @@ def staged(w: Any, head: Any, xs: Any, ys: Any) -> Any:
         ct = 2 * off / off.size
         grads[3][number] = -ct
         grads[1] += kept[-1].T @ ct
+        grads[3][number] = -ct
         ct = ct @ head.T
         for s in reversed(range(len(w))):
             bent = ct * (1 - (kept[s + 1] - kept[s]) ** 2)

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import mmap
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -58,11 +59,22 @@ class Place:
 PLACE = Place()
 
 
-def end_all_on_errors(world: Any) -> None:
+def end_all_on_errors(world: Any, comm: Any) -> None:
     """Let an error that nobody on this rank catches be reported with its number, and end all; and
-    have a process beside the ranks that does so for one which is killed."""
-    if _installed or world.Get_size() == 1:
+    have a process beside the ranks that does so for one which is killed.
+
+    All ranks of ``comm`` call it, some of which may have done so with others before.
+    """
+    from mpi4py import MPI
+
+    if world.Get_size() == 1:
         return
+    fresh = comm.Split(MPI.UNDEFINED if _installed else 0, comm.Get_rank())
+    if _installed:
+        return
+    if hasattr(socket, "AF_UNIX") and os.name == "posix":
+        _watch(world, fresh)
+    fresh.Free()
     before = sys.excepthook
     _installed.append(before)
 
@@ -80,25 +92,25 @@ def end_all_on_errors(world: Any) -> None:
         world.Abort(1)
 
     sys.excepthook = hook
-    if hasattr(socket, "AF_UNIX") and os.name == "posix":
-        _watch(world)
 
 
-def _watch(world: Any) -> None:
+def _watch(world: Any, fresh: Any) -> None:
     """Start the watcher of this machine, and let it know of this rank."""
     from mpi4py import MPI
 
-    node = world.Split_type(MPI.COMM_TYPE_SHARED)
+    node = fresh.Split_type(MPI.COMM_TYPE_SHARED)
     rank, here = world.Get_rank(), node.Get_size()
     folder = node.bcast(_started(here, world.Get_size()) if node.Get_rank() == 0 else None, 0)
     node.Free()
     if folder is None:
         return
-    with open(os.path.join(folder, str(rank)), "w+b") as file:
-        file.truncate(_SIZE)
-        PLACE.memory = mmap.mmap(file.fileno(), _SIZE)
-    PLACE.connection = socket.socket(socket.AF_UNIX)
-    PLACE.connection.connect(os.path.join(folder, "watch"))
+    with contextlib.suppress(OSError):  # where there is no watcher, the launcher is left
+        with open(os.path.join(folder, str(rank)), "w+b") as file:
+            file.truncate(_SIZE)
+            PLACE.memory = mmap.mmap(file.fileno(), _SIZE)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(os.path.join(folder, "watch"))
+        PLACE.connection = connection
     PLACE.say(f"{rank} {os.getpid()}")
     pid = os.getpid()
     atexit.register(lambda: PLACE.say("bye") if os.getpid() == pid else None)
@@ -106,6 +118,7 @@ def _watch(world: Any) -> None:
 
 def _started(here: int, count: int) -> str | None:
     """The folder of a watcher that is started; None where none can be."""
+    folder = None
     try:
         folder = tempfile.mkdtemp(prefix="phix-ranks-")
         with socket.socket(socket.AF_UNIX) as listening:
@@ -118,7 +131,9 @@ def _started(here: int, count: int) -> str | None:
                 pass_fds=(number,), start_new_session=True, stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
             )  # fmt: skip
-    except OSError:  # no place for a socket, or no more processes: the launcher is left
+    except OSError:  # no place for a socket, or no more processes
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
         return None
     return folder
 

@@ -143,7 +143,7 @@ def _over_ranks(axes: dict[str, int], comm: Any, checks: bool) -> Mesh:
             f"({error}): pip install phix[mpi]"
         ) from None
     whole = (comm or MPI.COMM_WORLD).Dup()
-    end_all_on_errors(MPI.COMM_WORLD)
+    end_all_on_errors(MPI.COMM_WORLD, whole)
     rank = whole.Get_rank()
     places = list(itertools.product(*map(range, axes.values())))
     here = places[rank]

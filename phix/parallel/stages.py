@@ -70,25 +70,24 @@ def pipeline(
     (25.0, [30.0, 20.0])
     """
     flat, tree = flat_tensors((weights, head, xs, targets), "pipeline")
-    given = pytrees.unflatten(tree, flat)
-    found: Tensor = _loss(_Schedule(stage, loss, axis_name, _count(*given[2:])))(*given)
+    _, _, batches, aims = pytrees.unflatten(tree, flat)
+    count = _count(batches, aims)
+    run = _differentiated(_Schedule(stage, loss, axis_name, count))
+    found: Tensor = run(*pytrees.unflatten(tree, flat))
     return found
 
 
-def _loss(run: _Schedule) -> Any:
-    """The loss of weights, head, microbatches and targets, with the schedule's gradients."""
+def _differentiated(schedule: _Schedule) -> Any:
+    """The loss, whose gradients are made with it."""
 
     @custom_vjp
-    def pipeline_loss(*given: Any) -> Any:
-        return run.forward(*given)
-
-    def forward(*given: Any) -> Any:
-        return run.both(*given)
+    def pipeline_loss(weights: Any, head: Any, xs: Any, targets: Any) -> Any:
+        return schedule.forward(weights, head, xs, targets)
 
     def backward(grads: Any, ct: Any) -> Any:
-        return pytrees.map(lambda g: g * ct if dt.is_differentiable(g.dtype) else g, grads)
+        return pytrees.map(lambda g: g * ct, grads)
 
-    pipeline_loss.defvjp(forward, backward)
+    pipeline_loss.defvjp(schedule.both, backward)
     return pipeline_loss
 
 
@@ -176,14 +175,14 @@ class _Schedule:
 
     # -- with gradients ----------------------------------------------------------------------
     def both(self, weights: Any, head: Any, xs: Any, targets: Any) -> Any:
-        """The loss, and the gradients with respect to weights, head, xs and targets: of head and
-        targets those of the last part, of xs those of the first, others zeros."""
+        """The loss, and the gradients with respect to weights, head and xs: of head those of the
+        last part, of xs those of the first, others zeros."""
         here, far = axis_index(self.name), 2 * (self.stages - 1)
         room, zero, is_end = far + 1, self.zero(head, xs, targets), self.is_end()
         weights, head = pvary((weights, head), self.name)  # each part has gradients of its own
 
         def turn(carry: Any, time: Any) -> Any:
-            came, back, kept, total, to_weights, to_head, to_xs, to_targets = carry
+            came, back, kept, total, to_weights, to_head, to_xs, to_aims = carry
             number = time - here
             x = ops.where(here == 0, _at(xs, ops.clip(number, 0, self.count - 1)), came)
             kept = _put(kept, number % room, x, _is_one(number, self.count))
@@ -193,22 +192,20 @@ class _Schedule:
             number = time - (far - here)
             is_on, at = _is_one(number, self.count), ops.clip(number, 0, self.count - 1)
             given = (weights, head, _at(kept, number % room), _row(targets, at), back, zero, is_end)
-            value, by_weights, by_head, by_x, by_target = cond(is_on, self.turned, _idle, *given)
+            value, by_weights, by_head, by_x, by_aims = cond(is_on, self.turned, _idle, *given)
             to_xs = _put(to_xs, at, by_x, is_on & (here == 0))
-            put = lambda t, row: _put(t, at, row, is_on & is_end)  # noqa: E731
-            to_targets = pytrees.map(put, to_targets, by_target)
-            sums = _sum((to_weights, to_head), (by_weights, by_head))
-            carry = self.to_next(out), self.to_last(by_x), kept, total + value
-            return (*carry, *sums, to_xs, to_targets), None
+            to_aims = [_put(x, at, row, is_on & is_end) for x, row in zip(to_aims, by_aims)]
+            added = _sum((total, to_weights, to_head), (value, by_weights, by_head))
+            return (self.to_next(out), self.to_last(by_x), kept, *added, to_xs, to_aims), None
 
         nothing = ops.full_like(xs[0], 0)
         kept = ops.expand(ops.unsqueeze(nothing, [0]), (room, *nothing.shape))
-        start = (nothing, nothing, kept, zero, *_zeros((weights, head, xs, targets)))
+        start = (nothing, nothing, kept, zero, _zeros(weights), _zeros(head), _zeros(xs),
+                 _zeros(_floats(targets)))  # fmt: skip
         turns = ops.arange(0, self.count + far, 1, dt.int64)
         _, _, _, total, *grads = scan(turn, start, turns)[0]
-        mean = lambda g: g / self.count if dt.is_differentiable(g.dtype) else g  # noqa: E731
-        means = pytrees.map(mean, tuple(grads))
-        return self.from_end(total / self.count), means
+        *means, to_aims = pytrees.map(lambda g: g / self.count, tuple(grads))
+        return self.from_end(total / self.count), (*means, _with_floats(None, targets, to_aims))
 
     def turned(
         self, weights: Any, head: Any, x: Any, target: Any, back: Any, zero: Any, is_end: Any
@@ -216,34 +213,35 @@ class _Schedule:
         """A microbatch backward through this part's stage: loss and gradients."""
         out, pull = vjp(self.stage, weights, x)
 
-        def end(head: Any, out: Any, target: Any) -> Any:
-            smooth, with_smooth = _smooth(target)
-            loss = lambda h, o, t: self.loss(h, o, with_smooth(t))  # noqa: E731
-            value, pull = vjp(loss, head, out, smooth)
-            by_head, ct, by_smooth = pull(ops.full_like(value, 1))
-            by_target = _smooth(_zeros(target))[1](by_smooth)  # labels have none
-            return value, by_head, ct, by_target
+        def end(head: Any, out: Any) -> Any:
+            ends = lambda h, o, aims: self.loss(h, o, _with_floats(target, target, aims))  # noqa: E731
+            value, pull = vjp(ends, head, out, _floats(target))
+            return (value, *pull(ops.full_like(value, 1)))
 
-        idle = lambda head, _, target: (zero, _zeros(head), back, _zeros(target))  # noqa: E731
-        value, by_head, ct, by_target = cond(is_end, end, idle, head, out, target)
+        def before(head: Any, out: Any) -> Any:
+            return zero, _zeros(head), back, _zeros(_floats(target))
+
+        value, by_head, ct, by_aims = cond(is_end, end, before, head, out)
         by_weights, by_x = pull(ct)
-        return value, by_weights, by_head, by_x, by_target
+        return value, by_weights, by_head, by_x, by_aims
 
 
 def _idle(weights: Any, head: Any, x: Any, target: Any, back: Any, zero: Any, _: Any) -> Any:
-    return (zero, *_zeros((weights, head, x, target)))
+    return (zero, *_zeros((weights, head, x, _floats(target))))
 
 
-def _smooth(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    """The tensors of a tree that have derivatives, and what puts others in their places."""
-    leaves, treedef = pytrees.flatten(tree)
-    flags = [dt.is_differentiable(x.dtype) for x in leaves]
+def _floats(tree: Any) -> list[Any]:
+    """What of targets can be differentiated."""
+    return [x for x in pytrees.leaves(tree) if dt.is_differentiable(x.dtype)]
 
-    def with_others(others: list[Any]) -> Any:
-        left = iter(others)
-        return pytrees.unflatten(treedef, [next(left) if f else x for x, f in zip(leaves, flags)])
 
-    return [x for x, f in zip(leaves, flags) if f], with_others
+def _with_floats(others: Any, like: Any, floats: Any) -> Any:
+    """The tree ``like`` with these floats, and what ``others`` has for the rest."""
+    supply = iter(floats)
+    leaves, tree = pytrees.flatten(like)
+    rest = [None] * len(leaves) if others is None else pytrees.leaves(others)
+    chosen = [next(supply) if dt.is_differentiable(x.dtype) else r for x, r in zip(leaves, rest)]
+    return pytrees.unflatten(tree, chosen)
 
 
 def _zeros(tree: Any) -> Any:

@@ -84,14 +84,19 @@ class _Rows:
         self.starts = [*range(0, size - self.lanes, self.lanes), size - self.lanes]
         # where little is left behind halves of vectors, LLVM's ways are as good for what adds up
         has_rest = size > full // 2 + 2 and size % (full // 2) > _FEW_LEFT
-        work = sum(row.work for row in every) * len(self.starts)
-        is_long = len(self.starts) > _MOST_VECTORS or work > _MOST_WORK
-        is_wide = size <= _NARROW and any(row.finds_wide for row in every)
-        chosen = [] if is_long or is_wide else every
-        self.rows = {row.loop: row for row in chosen if row.is_extreme or has_rest}
+        chosen = every if has_rest else [row for row in every if row.is_extreme]
+        self.rows = {row.loop: row for row in chosen if not self._is_too_much(every)}
         self.kept: set[Buffer] = set()
 
+    def _is_too_much(self, every: list[_Row]) -> bool:
+        """Whether LLVM's ways are better for what the rows are taken through."""
+        work = sum(row.work for row in every) * len(self.starts)
+        is_wide = self.size <= _NARROW and any(row.finds_wide for row in every)
+        return is_wide or len(self.starts) > _MOST_VECTORS or work > _MOST_WORK
+
     def change(self) -> None:
+        if not self.rows:
+            return
         self._leave_out()
         if any(row.step is not None for row in self.rows.values()):
             self._block(self.kernel.body)
