@@ -167,6 +167,17 @@ for _count, _size in ((1000, 8), (1, 256)):
     )  # fmt: skip
 
 
+@row("det with gradient, 1000 x 8 x 8", jax=1.5)
+def determinant() -> Case:
+    """By the LU factors; by singular values where a matrix of the batch is nearly singular."""
+    functions: dict[str, Callable[..., Any]] = {
+        "phix": lambda x: ops.det(x).sum(),
+        "jax": lambda x: jnp.linalg.det(x).sum(),
+        "torch": lambda x: torch.linalg.det(x).sum(),
+    }
+    return Case((normal(1000, 8, 8),), functions, mode="value_and_grad", tolerance=1e-3)
+
+
 # JAX has no program for results whose sizes depend on data.
 @row("unique, 1e6 of 1e5 ints", numpy=1.0)
 def unique() -> Case:

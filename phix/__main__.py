@@ -26,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("info", help="versions, devices, threads, the cache of compiled programs")
     table = commands.add_parser("ops", help="the op table: what is a primitive, what runs it")
     table.add_argument("name", nargs="?", help="an op, to see all that is known of it")
-    table.add_argument("--missing", metavar="BACKEND", help="the primitives it has no kernel for")
+    owed_by = "the primitives it has no kernel for; without a name, those of each place there is"
+    table.add_argument("--missing", metavar="BACKEND", nargs="?", const="", help=owed_by)
     given = parser.parse_args(arguments)
     try:
         print("\n".join(info() if given.command == "info" else ops(given.name, given.missing)))
@@ -74,11 +75,18 @@ def ops(name: str | None, backend: str | None) -> list[str]:
     """The lines of ``python -m phix ops``."""
     places.kinds(search=True)
     if backend is not None:
-        owed = kernel_selection.missing(backend.upper())
-        return [f"{n}: {' '.join(map(str, d))}" for n, d in owed.items()] or ["nothing is missing"]
+        if backend:
+            return owed(backend)
+        return [f"{kind}: {line}" for kind in places.kinds(search=True) for line in owed(kind)]
     if name is not None:
         return one_op(get_op(name))
     return [f"{o.name:32} {_kind(o):10} {' '.join(_backends(o))}" for o in OPS.values()]
+
+
+def owed(backend: str) -> list[str]:
+    """The primitives that a backend has no kernel for, with the dtypes."""
+    found = kernel_selection.missing(backend.upper())
+    return [f"{n}: {' '.join(map(str, d))}" for n, d in found.items()] or ["nothing is missing"]
 
 
 def _kind(op: Op) -> str:

@@ -36,6 +36,7 @@ def test_one_op(capsys):
 
 def test_missing(capsys):
     assert lines(capsys, "ops", "--missing", "cpu") == ["nothing is missing"]
+    assert "cpu: nothing is missing" in lines(capsys, "ops", "--missing")
     assert "tanh: float16 bfloat16 float32" in "\n".join(lines(capsys, "ops", "--missing", "BLAS"))
 
 

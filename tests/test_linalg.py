@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -157,6 +158,15 @@ def test_determinants_of_zero_in_batches_and_for_unknown_sizes() -> None:
     z = RNG.normal(size=(4, 4)) + 1j * RNG.normal(size=(4, 4))
     z[3] = 2j * z[0]
     near(phix.vjp(phix.linalg.det, z)[1](1.0 + 0j)[0], np.conj(cofactors(z)))
+
+
+@pytest.mark.parametrize("singular", [[], [0, 7, 19], range(18)])
+def test_a_few_singular_matrices_among_many(singular: Sequence[int]) -> None:
+    """Their cofactors are computed apart; those of the others are as they are alone."""
+    x = np.random.default_rng(1).normal(size=(20, 4, 4)) + 3.0 * np.eye(4)
+    x[list(singular), 1] = x[list(singular), 2]
+    slope = phix.jit(phix.grad(lambda x: phix.linalg.det(x).sum()))
+    near(slope(x), np.stack(list(map(cofactors, x))))
 
 
 def test_a_determinant_of_rows_of_other_sizes_is_not_taken_for_zero() -> None:

@@ -391,6 +391,17 @@ def test_nothing_is_selected_where_a_maximum_is_taken() -> None:
     assert run(x)[2].item() == -np.inf
 
 
+def test_derivatives_of_factors_of_nothing_are_empty() -> None:
+    def f(x: Any, m: Any) -> Any:
+        return (ops.eigvalsh(x[m][:, m], "L", False)[0] ** 2.0).sum()
+
+    run = phix.jit(phix.grad(f))
+    x = np.diag([1.0, 2.0, 3.0])
+    for m in (np.array([True, False, True]), np.zeros(3, bool)):
+        np.testing.assert_allclose(run(x, m), np.diag(2.0 * np.diag(x) * m), atol=1e-12)
+    assert run.trace_count == 1
+
+
 def test_sections_must_add_up_to_what_is_selected() -> None:
     run = phix.jit(lambda x: ops.split(x[x > 0.0], [1, 3, 2], 0))
     x = np.arange(-2.0, 7.0)

@@ -82,14 +82,40 @@ def det_grad(x: Any, out: Any, out_grad: Any) -> Any:
     if size == 3:
         return grad * _cofactors_of_3(xc)
 
-    def regular(x: Any, out: Any) -> list[Any]:
-        return [column(column(out)) * ops.solve(x, identity_for(x), True)]
+    near = _near_singular(xc)
+    apart = ops.where(column(column(near)), identity_for(xc), xc)
+    regular = column(column(conj(out))) * ops.solve(apart, identity_for(xc), True)
 
-    def singular(x: Any, out: Any) -> list[Any]:
+    def none(x: Any, near: Any, regular: Any) -> list[Any]:
+        return [regular]
+
+    def few(x: Any, near: Any, regular: Any) -> list[Any]:
+        return [_with_cofactors_of_few(x, near, regular)]
+
+    def many(x: Any, near: Any, regular: Any) -> list[Any]:
         return [_cofactors(x)]
 
-    which = ops.cast(_is_any_near_singular(x), dt.int64)
-    return grad * branched(which, [xc, conj(out)], [regular, singular])[0]
+    count = ops.sum(ops.cast(near, dt.int64), list(range(near.ndim)), dt.int64, False)
+    has_few = dm.is_known(near.meta.size) and near.meta.size > _FEW
+    ways = [none, few, many] if has_few else [none, many]
+    which = ops.cast(count > 0, dt.int64)
+    which = which + ops.cast(count > _FEW, dt.int64) if has_few else which
+    return grad * branched(which, [xc, near, regular], ways)[0]
+
+
+# Of so many matrices of a batch the singular values are computed apart from the others.
+_FEW = 16
+
+
+def _with_cofactors_of_few(x: Any, near: Any, regular: Any) -> Any:
+    """``regular``, with the cofactors in the place of those of the few matrices that are named."""
+    size = x.meta.dims[-1]
+    count = near.meta.size
+    matrices, found = (ops.reshape(t, (count, size, size)) for t in (x, regular))
+    which = ops.true_positions(ops.reshape(near, (count,)), _FEW, count)
+    some = ops.gather(matrices, ops.minimum(which, count - 1), 0)
+    room = ops.concat([found, ops.full((1, size, size), 0, x.dtype)], 0)  # for those that are none
+    return ops.reshape(ops.index_put(room, [which], _cofactors(some))[:count], x.meta.dims)
 
 
 @rules.batch("det_grad")
@@ -105,14 +131,13 @@ def det_grad_batch(batched: Any, x: Any, out: Any, out_grad: Any) -> Any:
     return ops.det_grad(x, out, out_grad)
 
 
-def _is_any_near_singular(x: Any) -> Any:
-    """Whether a pivot of one of the matrices is so small beside the others that the derivative of
+def _near_singular(x: Any) -> Any:
+    """Of which matrices a pivot is so small beside the others that the derivative of
     det(x) inverse(x)^T would cancel."""
     factors, _, _ = ops.lu(ops.stop_gradient(x))
     sizes = ops.abs(ops.diagonal(factors, 0, -2, -1))
     least = greatest(sizes) * float(np.sqrt(np.finfo(dt.real_dtype(x.dtype)).eps))
-    found = ops.logical_and(sizes <= least, ops.isfinite(least))
-    return ops.any(found, list(range(sizes.ndim)), False)
+    return ops.any(ops.logical_and(sizes <= least, ops.isfinite(least)), [-1], False)
 
 
 def _cofactors(x: Any) -> Any:

@@ -26,6 +26,7 @@ from phix.primitives.linalg import (
     identity,
 )
 from phix.primitives.pointwise import conj
+from phix.primitives.reduction import largest
 
 _MODES = ("reduced", "complete", "r")
 
@@ -76,8 +77,8 @@ def rounding_of(size: dm.DimLike, dtype: Any) -> Any:
 
 def rounding(values: Any, size: dm.DimLike) -> Any:
     """How far apart values may be that are equal but for rounding: of [..., k], [..., 1]."""
-    largest = greatest(ops.abs(values))
-    return largest * rounding_of(size, largest.dtype)
+    top = greatest(ops.abs(values))
+    return top * rounding_of(size, top.dtype)
 
 
 def inverse_or_zero(x: Any, least: Any) -> Any:
@@ -106,8 +107,8 @@ def _are_equal(values: Any, size: dm.DimLike) -> Any:
 @rules.decompose("undetermined")
 def undetermined(x: Any, mask: Any) -> Any:
     sizes = ops.abs(x)
-    largest = ops.max(greatest(sizes), [-2], True)
-    is_there = sizes > largest * (64 * rounding_of(x.meta.dims[-1], sizes.dtype))
+    top = largest(greatest(sizes), [sizes.ndim - 2])
+    is_there = sizes > top * (64 * rounding_of(x.meta.dims[-1], sizes.dtype))
     return ops.where(ops.logical_and(mask, is_there), float("nan"), ops.zeros_like(x))
 
 
