@@ -213,6 +213,7 @@ def measured(ways: Ways, repeats: int, of: Callable[..., float]) -> dict[str, fl
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
         for name, way in ways.items():
+            way()  # the threads of the way before come to rest, and caches hold this one's data
             start = time.perf_counter()
             way()
             times[name].append(time.perf_counter() - start)
