@@ -48,16 +48,19 @@ COMPARE = {
     "ne": "not_equal",
 }
 UNARY = {"invert": "bitwise_not", "abs": "abs"}
+_ATTRS = {"lshift": (True,), "rshift": (True,)}  # is_arithmetic
 
 
 def _operator(name: str, op_name: str, is_reflected: bool = False) -> Callable[..., Any]:
     """The method that calls an op, which is in the table by the time that it is called."""
 
+    attrs = _ATTRS.get(name, ())
+
     def forward(self: Any, other: Any) -> Any:
-        return bind(OPS[op_name], (self, other), ())
+        return bind(OPS[op_name], (self, other), attrs)
 
     def reflected(self: Any, other: Any) -> Any:
-        return bind(OPS[op_name], (other, self), ())
+        return bind(OPS[op_name], (other, self), attrs)
 
     def unary(self: Any) -> Any:
         return bind(OPS[op_name], (self,), ())
