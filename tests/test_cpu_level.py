@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -51,6 +52,7 @@ def run(level: str, code: str = PROGRAM, **more: str) -> subprocess.CompletedPro
     )
 
 
+@cache
 def has(level: str) -> bool:
     found = run(level, "from phix.kernels.cpu.level import level; level()")
     return found.returncode == 0
@@ -146,20 +148,21 @@ DEPENDENT = ("op_table", "bodies", "body_accuracy", "lowered", "cpu_engine", "ha
 
 
 @pytest.mark.prove
+@pytest.mark.parametrize("name", DEPENDENT)
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("level", [*LEVELS, "native"])
 def test_a_slice_of_the_tests_at_every_level(
-    level: str, threads: str, request: pytest.FixtureRequest
+    level: str, threads: str, name: str, request: pytest.FixtureRequest
 ) -> None:
     """A slice of the seed's choice, as optimised as users have it."""
     if not has(level):
         pytest.skip(f"this CPU is below {level}")
-    files = [str(ROOT / "tests" / f"test_{name}.py") for name in DEPENDENT]
     number = str(request.config.option.prove_seed)
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider",
                "--quick", "--optimise", "--slice", number]  # fmt: skip
     environment = os.environ | {"PHIX_CPU": level, "OMP_NUM_THREADS": threads}
     done = subprocess.run(
-        [*command, *files], text=True, capture_output=True, env=environment, cwd=ROOT
-    )
+        [*command, str(ROOT / "tests" / f"test_{name}.py")],
+        text=True, capture_output=True, env=environment, cwd=ROOT,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]

@@ -76,7 +76,8 @@ def test_what_goes_wrong_is_found_and_blamed(monkeypatch: pytest.MonkeyPatch) ->
             inside.setattr(several_rows, "several_rows", harm)
             yield
 
-    seed = next(s for s in range(999) if draw_network(s).target.name == "grad" and _is_plain(s))
+    plain = [s for s in range(300) if draw_network(s).target.name == "grad" and _is_plain(s)]
+    seed = min(plain, key=lambda s: len(str(draw_network(s).model.text)))  # a small one
     assert not run_draw(seed, most_ways=1).error
     monkeypatch.setattr(Way, "scope", scope)
     outcome = run_draw(seed, most_ways=1)

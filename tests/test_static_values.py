@@ -53,12 +53,17 @@ class Layer:
     scale: Any
 
 
+class Phase(complex):
+    """A number of the user's own class."""
+
+
 # What Python calls equal, though a program could tell them apart.
 ALIKE: list[tuple[Any, ...]] = [
     (0.0, -0.0, 0, False, 0j, np.float32(0), np.float64(-0.0), Decimal("0"), Decimal("-0")),
     (1, 1.0, True, 1 + 0j, complex(1, -0.0), np.int64(1), np.float64(1), np.float32(1)),
     ((0.0, 1), (-0.0, 1), (0.0, True), (0.0, 1.0), Pair(0.0, 1)),
     (((2.0, (0.0,)),), ((2.0, (-0.0,)),)),
+    (Phase(0.0), Phase(-0.0), Phase(1.0), complex(1.0)),
     (frozenset({0.0}), frozenset({-0.0}), frozenset({0})),
     (Settings(0.0), Settings(-0.0), Settings(0)),
     (Settings((0.0,)), Settings((-0.0,))),

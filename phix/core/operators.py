@@ -50,11 +50,14 @@ COMPARE = {
 # Attributes of ops that have some: signed ints keep their sign.
 ATTRS = {"bitwise_left_shift": (True,), "bitwise_right_shift": (True,)}
 UNARY = {"invert": "bitwise_not", "abs": "abs"}
+_ATTRS = {"lshift": (True,), "rshift": (True,)}  # is_arithmetic
 
 
 def _operator(name: str, op_name: str, is_reflected: bool = False) -> Callable[..., Any]:
     """The method that calls an op, which is in the table by the time that it is called."""
     attrs = ATTRS.get(op_name, ())
+
+    attrs = _ATTRS.get(name, ())
 
     def forward(self: Any, other: Any) -> Any:
         return bind(OPS[op_name], (self, other), attrs)

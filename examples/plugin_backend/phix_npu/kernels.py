@@ -87,9 +87,7 @@ def _power(x: Array, y: Any) -> Array:
 
 
 def _cast(x: Array, dtype: np.dtype) -> Array:
-    if dtype.kind == "b":
-        return x != 0
-    return x if dtype.kind == "c" else x.real
+    return x != 0 if dtype.kind == "b" else x if dtype.kind == "c" else x.real
 
 
 def _scale(x: Array, scale: Any, bias: Any, bias_after_scale: bool) -> Array:
@@ -102,9 +100,10 @@ def _shift(function: Any, beyond: Callable[[Array], Any]) -> Any:
 
     def shifted(x: Array, y: Array, is_arithmetic: bool = True) -> Array:
         if not is_arithmetic:  # of the bits alone
-            return shifted(x.view(f"u{x.itemsize}"), y.view(f"u{y.itemsize}")).view(x.dtype)
-        inside = (y >= 0) & (y < 8 * x.itemsize)
-        return np.where(inside, function(x, np.where(inside, y, 0)), beyond(x))
+            bits = (v.view(f"u{v.itemsize}") for v in (x, y))
+            return _shift(function, np.zeros_like)(*bits).view(x.dtype)
+        fits = (y >= 0) & (y < 8 * x.itemsize)
+        return np.where(fits, function(x, np.where(fits, y, 0)), beyond(x))
 
     return shifted
 
