@@ -162,6 +162,38 @@ def test_a_rank_that_cannot_write_leaves_the_save_before(tmp_path, monkeypatch):
     assert load(tmp_path, ONE, None)["w"].tolist() == [4] * 6 and len(os.listdir(tmp_path)) == 3
 
 
+OTHERS = {
+    "a shape": (lambda r: {"w": np.ones((2 + r, 2))}, "data"),
+    "a name": (lambda r: {"w": np.ones(2), **({"b": np.ones(2)} if r else {})}, "data"),
+    "a dtype": (lambda r: {"w": np.ones(2, "float32" if r else "float64")}, "data"),
+    "a spec": (lambda r: {"w": np.ones((2, 2))}, lambda r: (None, "data") if r else "data"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_ranks_with_other_tensors_save_nothing(tmp_path, name):
+    tree, specs = OTHERS[name]
+    made = meshes(data=2)
+    same = {"w": np.arange(4.0)}
+    assert on_ranks(made, lambda on: save(tmp_path, same, on, "data")) == [None, None]
+    ran = on_ranks(
+        made,
+        lambda on: save(tmp_path, tree(on.rank), on, specs(on.rank) if callable(specs) else specs),
+    )
+    for error in ran:
+        assert isinstance(error, ArgumentError) and "ranks 0 and 1" in str(error), error
+    assert load(tmp_path, ONE, None)["w"].tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+
+
+def test_a_part_of_another_shape_is_refused(tmp_path):
+    made = meshes(data=2)
+    on_ranks(made, lambda on: save(tmp_path, {"w": np.ones((2, 2))}, on, "data"))
+    second = json.loads((tmp_path / "index.json").read_text())["tensors"]["w"]["parts"][1]["file"]
+    files.write_tensors(str(tmp_path / second), {"w": np.ones((3, 2))})
+    with pytest.raises(FileFormatError, match=r"\[3, 2\], not \[2, 2\]"):
+        load(tmp_path, ONE, None)
+
+
 def test_folders_that_hold_no_save(tmp_path):
     with pytest.raises(FileError, match=r"holds no whole save: it has no index\.json"):
         load(tmp_path, ONE, None)

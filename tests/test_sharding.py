@@ -112,6 +112,46 @@ def test_a_table_of_which_each_part_has_rows():
     np.testing.assert_array_equal(phix.jit(lookup)(table, beyond), table[[63, 0]])
 
 
+INF = np.inf
+TABLE, ROWS = np.array([[1.0, -2], [3, 4], [5, 6], [7, 8]]), np.array([0, 3, 1])
+PARTS = np.array([[1.0, 2], [5, 6], [0, 0], [0, 0]])
+SCALE = np.array([INF, 2.0])
+BEYOND = np.array([[INF, 1.0], [1, -INF]])
+AT_INFINITY = {
+    "lookup times inf": (lambda x, at, _: x[at] * INF, TABLE),
+    "lookup times a scale": (lambda x, at, scale: x[at] * scale, TABLE),
+    "lookup over zero": (lambda x, at, _: x[at] / 0.0, TABLE),
+    "sum times inf": (lambda x, *_: x.sum(0) * INF, PARTS),
+    "sum times a scale": (lambda x, _, scale: scale * x.sum(0), PARTS),
+    "sum over zero": (lambda x, *_: x.sum(0) / 0.0, PARTS),
+    "sum scaled": (lambda x, *_: ops.scale(x.sum(0), INF), PARTS),
+    "sum of products": (lambda x, *_: x.sum(0) @ BEYOND, PARTS),
+    "infinite numbers": (lambda x, *_: x.sum(0) * 2.0, np.where(PARTS == 5, INF, PARTS)),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered")
+@pytest.mark.parametrize("name", AT_INFINITY)
+def test_what_pends_meets_infinities_as_the_whole_does(name):
+    """The zeros that a part has are not multiplied by what may be infinite."""
+    call, x = AT_INFINITY[name]
+    found = sharded(call, ("data", None, None))(x, ROWS, SCALE)
+    wanted = x.sum(0) * INF if name == "sum scaled" else call(x, ROWS, SCALE)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_in_half_precision_are_rounded_once(dtype):
+    """What a part adds may be beyond the largest number, or between two of them."""
+    x = phix.ops.cast(np.array([60000, 60000, -60000, -60000], np.float32), dtype)
+    fine = phix.ops.cast(np.array([256, 1, 0.5, 0.5, 0.5, 0.25, 0.125, 0.125], np.float32), dtype)
+    for f in (lambda v: v.sum(), lambda v: ops.reduce_as(v, phix.zeros([1], v.dtype))):
+        total = sharded(f)
+        assert total(x).numpy() == 0
+        assert total(fine).numpy() == f(fine).numpy()
+        assert [c.kind for c in total.explain(x).collectives] == ["psum"]
+
+
 def test_a_call_takes_the_plan_of_the_same_graph(monkeypatch):
     """What the function closes over is as it is in each call."""
     made, plan, factor = [], planning.plan, [2.0]

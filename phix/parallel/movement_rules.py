@@ -19,7 +19,6 @@ from phix.parallel.sharding_rules import (
     aligned,
     dropped,
     each,
-    matrices,
     rule,
     together,
 )
@@ -144,12 +143,6 @@ def diagonal(call: RuleCall) -> Rule:
     gone = [call.attr("axis1") % rank, call.attr("axis2") % rank]
     rest = tuple(k for k in range(rank) if k not in gone)
     return Rule((dropped(range(rank), gone),), ((*rest, None),), linear=each(0))
-
-
-@rule("triangular_solve")
-def triangular_solve(call: RuleCall) -> Rule:
-    found = matrices(call)
-    return Rule(found.operands, found.outs, linear=each(1))
 
 
 # -- indices ---------------------------------------------------------------------------------------

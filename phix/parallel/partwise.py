@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api.batching import pmax, pmin
+from phix.api.batching import pmax, pmin, psum
 from phix.api.branches import switch
 from phix.api.control_flow import scan, while_loop
 from phix.core import context
@@ -77,6 +77,8 @@ class Parts:
             outs = self.called(step, inputs)
             for kind, axis in step.joined:
                 outs = _joined(outs, kind, axis)
+            if step.joined and step.rule is not None and step.rule.is_wide:
+                outs = ops.cast(outs, flat(equation.outputs)[0].meta.dtype)
             if len(equation.outputs) == 1 and not isinstance(outs, tuple):
                 outs = (outs,)
         for variable, form, value in zip(flat(equation.outputs), step.outs, flat(tuple(outs))):
@@ -91,6 +93,11 @@ class Parts:
         attrs = substitute_attrs(attrs, self.env)
         if rule.local is not None and not rule.looked_up.isdisjoint(step.cut):
             return rule.local(step.cut, flat(inputs), attrs)
+        if rule.is_wide and step.joined:
+            inputs = map_entries(lambda x: ops.cast(x, dt.float32), inputs)
+            if "dtype" in op.attr_names:
+                at = op.attr_names.index("dtype")
+                attrs = (*attrs[:at], dt.float32, *attrs[at + 1 :])
         return context.current().process(op, inputs, attrs)
 
 
@@ -119,7 +126,9 @@ def _barrier(op: Any, values: Sequence[Any], forms: Sequence[Form]) -> Any:
 
 
 def _joined(x: Any, kind: str, axis: str) -> Any:
-    """The extreme of the parts' extremes."""
+    """The extreme of the parts' extremes, or their sum."""
+    if kind == "sum":
+        return psum(x, axis)
     if x.dtype == dt.bool_:
         found = _joined(ops.cast(x, dt.int32), {"any": "max", "all": "min"}.get(kind, kind), axis)
         return ops.cast(found, dt.bool_)

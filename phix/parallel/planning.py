@@ -88,8 +88,11 @@ class GraphPlan:
 
 
 def joined_move(kind: str, axis: str, meta: MetaTensor, form: Form, sizes: Sizes) -> Move:
-    """The step that joins extremes of the parts."""
+    """The step that joins extremes of the parts, or sums that do not pend."""
     each = local_bytes(meta, form, sizes)
+    if kind == "sum":  # in float32
+        each *= dt.float32.itemsize / meta.dtype.itemsize
+        return Move("psum", axis, bytes=2 * each * (sizes[axis] - 1) / sizes[axis])
     return Move({"any": "pmax", "all": "pmin"}.get(kind, f"p{kind}"), axis,
                 bytes=each * (sizes[axis] - 1))  # fmt: skip
 

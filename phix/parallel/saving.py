@@ -9,6 +9,7 @@ the save before, from then on the new one.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import json
 import os
@@ -58,7 +59,8 @@ def save(path: Any, tree: Any, mesh: Mesh, specs: Any) -> None:
             axis) or a tuple with an axis name or None a dim; or a prefix of the tree with those.
 
     Raises:
-        ArgumentError: something in the tree is neither a tensor nor a plain value.
+        ArgumentError: something in the tree is neither a tensor nor a plain value, or processes
+            have tensors of other names, shapes, dtypes or specs.
         FileError: this process cannot write, or another one cannot.
 
     >>> import phix
@@ -69,6 +71,7 @@ def save(path: Any, tree: Any, mesh: Mesh, specs: Any) -> None:
     """
     folder = files.checked_path(path, "save")
     writer = _written(tree, mesh, specs)
+    _check_alike(mesh, writer, folder)
     token = _agreed(mesh, secrets.randbits(63))
     error: Exception | None = None
     try:
@@ -173,6 +176,13 @@ def _written(tree: Any, mesh: Mesh, specs: Any) -> _PartWriter:
     return writer
 
 
+def _digest(writer: _PartWriter) -> int:
+    """A number of the names, shapes, dtypes and specs of the tensors, which all must have."""
+    rows = [[n, list(a.shape), str(a.dtype), writer.dims[n]] for n, a in writer.tensors.items()]
+    found = hashlib.sha256(json.dumps(sorted(rows)).encode()).digest()
+    return int.from_bytes(found[:7], "big")
+
+
 def _place_of(rank: int, mesh: Mesh) -> dict[str, int]:
     """Where along each axis the process of a number is."""
     if mesh.is_virtual:
@@ -256,6 +266,19 @@ def _check_all(mesh: Mesh, error: Exception | None, folder: str) -> None:
         )
 
 
+def _check_alike(mesh: Mesh, writer: _PartWriter, folder: str) -> None:
+    """Raise on all processes where one has other tensors than the first."""
+    others = _all_of(mesh, _digest(writer)).reshape(-1)
+    apart = np.flatnonzero(others != others[0])
+    if apart.size:
+        own = ", ".join(f"{n} {a.dtype}{list(a.shape)}" for n, a in writer.tensors.items())
+        raise ArgumentError(
+            f"save: {folder}: ranks 0 and {apart[0]} have tensors of other names, shapes, dtypes "
+            f"or specs, so nothing is saved; rank {mesh.rank} has {own or 'none'}; give all of "
+            "them parts of the same tensors, of one shape"
+        )
+
+
 # -- what is read --------------------------------------------------------------------------------
 @dataclass
 class _Index:
@@ -329,6 +352,12 @@ def _parts_read(
         for file, pieces in sorted(wanted.items()):
             content, _ = files.content_of(os.path.join(folder, os.path.basename(file)))
             for piece in pieces:
+                wanted_shape = index.tensors[piece.name]["part"]
+                if list(content[piece.name].shape) != wanted_shape:
+                    raise ValueError(
+                        f"{piece.name!r} in {file} is of {list(content[piece.name].shape)}, not "
+                        f"{wanted_shape}"
+                    )
                 arrays[piece.name][piece.target] = content[piece.name][piece.source]
     except (KeyError, TypeError, ValueError, IndexError) as error:
         if isinstance(error, (FileFormatError, ShapeError)):

@@ -7,8 +7,9 @@ knows all ways to run the op on parts.
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from phix.core import dims as dm
@@ -31,9 +32,11 @@ class Rule:
         sums: labels over which outputs are sums: dividing one leaves them pending.
         carried: operands that outputs are sums with; dividing a label of sums, they must pend.
         linear: sets of operands in which the op is linear together: where those are pending, so
-            are the outputs. The others must be whole.
+            are the outputs. The others must be whole. An op that multiplies by what the graph does
+            not know is not: where that is infinite, and the sum of one part 0, it would be NaN.
         extremes: labels over which outputs are extremes, and how parts of those are joined:
-            max, min, any or all.
+            max, min, any or all; or sum, where that is not left pending.
+        is_wide: whether a part does it in float32, and what is joined is rounded behind that.
         attrs: the attributes of a part's call, of those of the whole and what is cut.
         local: what a part does in place of the op, of what is cut, its values and attributes,
             for labels in ``looked_up``.
@@ -48,6 +51,7 @@ class Rule:
     carried: frozenset[int] = frozenset()
     linear: tuple[frozenset[int], ...] = ()
     extremes: Mapping[Any, str] = field(default_factory=dict)
+    is_wide: bool = False
     attrs: Callable[[tuple[Any, ...], Cut], tuple[Any, ...]] | None = None
     local: Callable[..., Any] | None = None
     looked_up: frozenset[Any] = frozenset()
@@ -136,7 +140,6 @@ def together(*operands: int) -> tuple[frozenset[int], ...]:
 _LINEAR: dict[str, tuple[frozenset[int], ...]] = {
     "add": together(0, 1),
     "subtract": together(0, 1),
-    "multiply": each(0, 1),
     "where": together(1, 2),
     "real": each(0),
     "imag": each(0),
@@ -151,9 +154,11 @@ def pointwise(call: RuleCall) -> Rule:
     linear = _LINEAR.get(call.op.name, ())
     is_float = dt.is_differentiable(out.dtype)
     if call.op.name == "scale" and is_zero(call.attr("bias")) and is_float:
-        linear = each(0)
-    if call.op.name == "divide" and isinstance(call.atoms[1], Literal) and is_float:
-        linear = each(0)  # by what may be 0, parts of a sum would be infinities of both signs
+        linear = each(0) if _is_finite(call.attr("scale")) else ()
+    if call.op.name == "multiply" and is_float:
+        linear = each(*(k for k in (0, 1) if _is_factor(call.atoms[1 - k])))
+    if call.op.name == "divide" and is_float and _is_factor(call.atoms[1]):
+        linear = each(0) if call.atoms[1].value != 0 else ()
     if call.op.name == "cast" and _widens(call.metas[0].dtype, out.dtype):
         linear = each(0)
     labels = tuple(aligned(m, out) for m in call.metas)
@@ -161,6 +166,15 @@ def pointwise(call: RuleCall) -> Rule:
 
 
 RULES["stop_gradient"] = pointwise
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether an attribute is known, and finite."""
+    return isinstance(value, (bool, int, float, complex)) and cmath.isfinite(value)
+
+
+def _is_factor(atom: Any) -> bool:
+    return isinstance(atom, Literal) and _is_finite(atom.value)
 
 
 def is_zero(value: Any) -> bool:
@@ -193,7 +207,15 @@ def total(call: RuleCall) -> Rule:
     is_sum = call.outs[0].dtype != dt.bool_
     linear = each(0) if _widens(call.metas[0].dtype, call.outs[0].dtype) else ()
     labels = tuple(range(rank)) if is_sum else dropped(range(rank), axes)
-    return Rule((labels,), (out,), sums=frozenset(axes), linear=linear)
+    return _summed(Rule((labels,), (out,), sums=frozenset(axes), linear=linear), call)
+
+
+def _summed(rule: Rule, call: Call) -> Rule:
+    """A sum in half precision has its parts added before it is rounded."""
+    if call.outs[0].dtype not in (dt.float16, dt.bfloat16):
+        return rule
+    joined = dict.fromkeys(rule.sums, "sum")
+    return replace(rule, sums=frozenset(), linear=(), extremes=joined, is_wide=True)
 
 
 @rule("max", "min", "any", "all")
@@ -228,7 +250,8 @@ def sum_to(call: RuleCall) -> Rule:
     kept = aligned(target, x)
     sums = [k for k in range(x.ndim) if k < start or kept[k - start] is None]
     linear = each(0) if _widens(x.dtype, call.outs[0].dtype) else ()
-    return Rule((tuple(range(x.ndim)), kept), (kept,), sums=frozenset(sums), linear=linear)
+    found = Rule((tuple(range(x.ndim)), kept), (kept,), sums=frozenset(sums), linear=linear)
+    return _summed(found, call)
 
 
 # -- along one axis --------------------------------------------------------------------------------
@@ -244,7 +267,7 @@ def along_axis(call: RuleCall) -> Rule:
         return whole(call)
     axis = call.attr("dim" if call.op.name == "cumprod" else "axis")
     rank = call.metas[0].ndim
-    linear = {"cumsum": each(0), "linear_recurrence": each(1)}.get(call.op.name, ())
+    linear = each(0) if call.op.name == "cumsum" else ()
     if not _widens(call.metas[0].dtype, call.outs[0].dtype):
         linear = ()
     return _whole_along(call, [axis % rank] if rank else [], linear)
@@ -314,7 +337,6 @@ def matmul(call: RuleCall) -> Rule:
         (labels(x, xs), labels(y, ys)),
         (ends,),
         sums=frozenset({"k"}) if is_number else frozenset(),
-        linear=each(0, 1),
         flops=elements(out.dims) * depth,
     )
 
@@ -328,6 +350,4 @@ def conv2d(call: RuleCall) -> Rule:
     image = lambda k: ("n", None, None, k) if is_last else ("n", k, None, None)  # noqa: E731
     taps = (o, c, None, None)
     flops = elements(call.outs[0].dims) * elements(w.dims[1:])
-    return Rule(
-        (image(c), taps), (image(o),), sums=frozenset({"c"}), linear=each(0, 1), flops=flops
-    )
+    return Rule((image(c), taps), (image(o),), sums=frozenset({"c"}), flops=flops)

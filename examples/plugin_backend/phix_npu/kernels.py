@@ -111,7 +111,7 @@ def _shift(function: Any, beyond: Callable[[Array], Any]) -> Any:
 _POINTWISE = {
     "bitwise_left_shift": _shift(np.left_shift, np.zeros_like),
     "bitwise_right_shift": _shift(
-        np.right_shift, lambda x: np.where(x < 0, x.dtype.type(-1), x.dtype.type(0))
+        np.right_shift, lambda x: np.where(x < 0, ~x.dtype.type(0), x.dtype.type(0))
     ),
     "cast": _cast,
     "bitcast": lambda x, dtype: x.view(dtype),
