@@ -330,3 +330,36 @@ def test_powers_of_two_with_infinite_parts() -> None:
     found = phix.numpy.exp2(phix.to_tensor(x)).numpy()
     np.testing.assert_allclose(found.real, size * np.cos(turn), rtol=1e-14)
     np.testing.assert_allclose(found.imag, size * np.sin(turn), rtol=1e-14)
+
+
+# -- sizes of 0, and sizes that are found later ----------------------------------------------------
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 4, 4)])
+def test_the_determinant_of_nothing_has_an_empty_slope(shape: tuple[int, ...]) -> None:
+    for name in ("det", "slogdet"):
+
+        def f(x: Any, name: str = name) -> Any:
+            found = getattr(phix.numpy.linalg, name)(x)
+            return phix.numpy.sum(found if name == "det" else found[1])
+
+        assert tuple(phix.grad(f)(phix.zeros(shape)).shape) == shape
+
+
+OF_A_SIZE: dict[str, Callable[[Any, Any], Any]] = {
+    "eye": lambda np, n: np.eye(n),
+    "eye of columns": lambda np, n: np.eye(3, n, 1),
+    "identity": lambda np, n: np.identity(n),
+    "tri": lambda np, n: np.tri(n),
+    "linspace": lambda np, n: np.linspace(2.0, 3.0, n),
+    "linspace without its end": lambda np, n: np.linspace(2.0, 3.0, n, endpoint=False),
+}
+
+
+@pytest.mark.parametrize("name", OF_A_SIZE)
+def test_what_is_made_of_a_size_takes_one_that_is_not_known(name: str) -> None:
+    make = OF_A_SIZE[name]
+    graph = phix.make_graph(lambda x: make(phix.numpy, x.shape[0]))(phix.spec(["n"]))
+    for n in (0, 1, 3):
+        found, wanted = graph(np.ones(n, np.float32))[0], make(np, n)
+        assert tuple(found.shape) == wanted.shape
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+        np.testing.assert_allclose(make(phix.numpy, n), wanted, rtol=1e-6)
