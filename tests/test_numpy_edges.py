@@ -104,6 +104,9 @@ EDGES = np.array([0, 1, 2], np.float32)
 LONG = np.array([2**40 + 1], np.int64)
 POINTS = np.array([0.1, 0.5, 0.9, 0.4]), np.array([0.2, 0.3, 0.8, 0.9])
 
+HOLE, FAR = float("nan"), float("inf")
+WIDE = np.array([-3e38, 2.5e38, 3e38], np.float32)
+
 Call = Callable[[Any, Callable[[Any], Any]], Any]
 LIKE_NUMPY: dict[str, Call] = {
     "histogram of int edges": lambda np, t: np.histogram(t([-0.5, 0.5, 1.5]), bins=[0, 1, 2])[0],
@@ -136,6 +139,15 @@ LIKE_NUMPY: dict[str, Call] = {
     "histogramdd of one count": lambda np, t: np.histogramdd(list(map(t, POINTS)), np.array(2))[0],
     "interp": lambda np, t: np.interp(t([0.5, 1.0, 1.5]), [0.0, 1.0, 1.0], [0.0, 1.0, 2.0]),
     "interp of one point": lambda np, t: np.interp(t([0.5, 1.5]), [1.0], [2.0]),
+    "interp beside a hole": lambda np, t: np.interp(t([0.0, 2.0, 3.0]), [0, 1, 2], [1, HOLE, 3]),
+    "interp beside inf": lambda np, t: np.interp(
+        t([0.0, 0.5, 1.0, 1.5, 2.0, 2.5]), [0, 1, 2, 3], [1, FAR, FAR, 4]
+    ),
+    "interp far out": lambda np, t: np.interp(t(WIDE[1:]), t(WIDE[::2]), t(WIDE[::2])),
+    "interp of a period": lambda np, t: np.interp(
+        t([-180.0, -5.0, 0.0, 365.0, 800.0]), t([190.0, -190.0, 350.0, -350.0]),
+        t([5.0, 10, 3, 4]), period=360,
+    ),
     "delete nothing": lambda np, t: np.delete(t([1, 2, 3]), []),
     "convolve": lambda np, t: np.convolve(t(ROW), t(ROW)),
     "correlate": lambda np, t: np.correlate(t(ROW), t(ROW), "full"),
@@ -311,3 +323,44 @@ def test_the_slope_beside_a_hole_is_that_of_its_neighbours(hole: float) -> None:
             np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-14)
     total = phix.grad(lambda v: phix.numpy.sum(phix.numpy.gradient(v, np.arange(6.0))[:2]))
     assert total(x).tolist() == [-1.5, 1.0, 0.5, 0.0, 0.0, 0.0]
+
+
+def test_powers_of_two_with_infinite_parts() -> None:
+    x = np.array([np.inf + 1j, -np.inf + 1j, 1 + 2j])
+    size, turn = np.exp(x.real * np.log(2)), np.log(2) * x.imag
+    found = phix.numpy.exp2(phix.to_tensor(x)).numpy()
+    np.testing.assert_allclose(found.real, size * np.cos(turn), rtol=1e-14)
+    np.testing.assert_allclose(found.imag, size * np.sin(turn), rtol=1e-14)
+
+
+# -- sizes of 0, and sizes that are found later ----------------------------------------------------
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 4, 4)])
+def test_the_determinant_of_nothing_has_an_empty_slope(shape: tuple[int, ...]) -> None:
+    for name in ("det", "slogdet"):
+
+        def f(x: Any, name: str = name) -> Any:
+            found = getattr(phix.numpy.linalg, name)(x)
+            return phix.numpy.sum(found if name == "det" else found[1])
+
+        assert tuple(phix.grad(f)(phix.zeros(shape)).shape) == shape
+
+
+OF_A_SIZE: dict[str, Callable[[Any, Any], Any]] = {
+    "eye": lambda np, n: np.eye(n),
+    "eye of columns": lambda np, n: np.eye(3, n, 1),
+    "identity": lambda np, n: np.identity(n),
+    "tri": lambda np, n: np.tri(n),
+    "linspace": lambda np, n: np.linspace(2.0, 3.0, n),
+    "linspace without its end": lambda np, n: np.linspace(2.0, 3.0, n, endpoint=False),
+}
+
+
+@pytest.mark.parametrize("name", OF_A_SIZE)
+def test_what_is_made_of_a_size_takes_one_that_is_not_known(name: str) -> None:
+    make = OF_A_SIZE[name]
+    graph = phix.make_graph(lambda x: make(phix.numpy, x.shape[0]))(phix.spec(["n"]))
+    for n in (0, 1, 3):
+        found, wanted = graph(np.ones(n, np.float32))[0], make(np, n)
+        assert tuple(found.shape) == wanted.shape
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+        np.testing.assert_allclose(make(phix.numpy, n), wanted, rtol=1e-6)

@@ -177,6 +177,12 @@ FAR = [
     ("beta", (-3.0, 2.0), 1 / 6), ("beta", (2.0, -3.0), 1 / 6), ("beta", (-3.0, 1.0), -1 / 3),
     ("beta", (-3.0, 5.0), INF), ("betaln", (-3.0, 2.0), -np.log(6.0)),
     ("betaln", (-3.0, -2.0), INF),
+    ("beta", (INF, 2.0), 0.0), ("beta", (1e-300, INF), 0.0), ("beta", (INF, -0.5), -INF),
+    ("beta", (-5.5, 0.5), 0.0), ("betaln", (3.0, INF), -INF), ("betaln", (INF, -0.5), INF),
+    ("betaln", (INF, INF), -INF), ("poch", (INF, 2.5), INF), ("poch", (INF, -2.0), 0.0),
+    ("poch", (INF, 0.0), 1.0), ("comb", (INF, 2.0), INF), ("comb", (INF, 0.0), 1.0),
+    ("comb", (1e100, 3.0), 1e300 / 6), ("comb", (1e300, 1.0), 1e300), ("comb", (1e18, 2.0), 5e35),
+    ("comb", (INF, INF), NAN),
     ("loggamma", (-0.5,), NAN), ("loggamma", (0.0,), INF), ("loggamma", (0.5,), np.log(np.pi) / 2),
     ("rel_entr", (1e-300, 1e300), -1e-300 * 600 * np.log(10)),
     ("rel_entr", (1e300, 1e-5), 1e300 * 305 * np.log(10)),
@@ -188,7 +194,7 @@ FAR = [
 @pytest.mark.parametrize(("name", "at", "want"), FAR)
 def test_values_far_out_and_at_limits(name: str, at: Any, want: float) -> None:
     found = getattr(special, name)(*map(np.float64, at)).item()
-    np.testing.assert_allclose(found, want, rtol=1e-12)
+    np.testing.assert_allclose(found, want, rtol=1e-12, err_msg=name)
 
 
 # Slopes where the formulas have none, in closed form.

@@ -20,7 +20,7 @@ from phix.array_functions.numpy_arguments import (
 from phix.array_functions.selection import nonzero
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
-from phix.core.errors import ArgumentError, ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import TensorBase
 
@@ -139,21 +139,47 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
-    """Piecewise linear, as many comparisons for an x as there are points."""
-    refuse(period=period)
+    """Piecewise linear, as many comparisons for an x as there are points; computed in float64.
+
+    With ``period`` the points are taken modulo it, in any order, and no end is left.
+    """
     at, points, values = floating(x), floating(xp), floating(fp)
     if points.ndim != 1 or values.shape != points.shape:
         raise ArgumentError(f"interp: xp and fp are 1-d, found {points.meta} and {values.meta}")
+    dtype = dt.promote(dt.promote(at.dtype, points.dtype), values.dtype)
+    at, points = at.astype(dt.float64), points.astype(dt.float64)
+    values = values.astype(dt.promote(values.dtype, dt.float64))
+    if period is not None:
+        at, points, values = _in_one_period(at, points, values, period)
+        left = right = None
     count = points.shape[0]
     passed = ops.cast(ops.greater_equal(ops.unsqueeze(at, [-1]), points), dt.int64)
     number = ops.minimum(ops.maximum(ops.sum(passed, [-1]) - 1, 0), count - 2)
     x0, x1, y0, y1 = (v[n] for v in (points, values) for n in (number, number + 1))
     width = ops.where(x1 == x0, 1, x1 - x0)  # where points repeat, no slope is used
-    inside = y0 + (at - x0) * ((y1 - y0) / width)
+    slope = (y1 - y0) / width
+    inside = y0 + (at - x0) * slope
+    # from the other end where that is NaN; between two infinities that are alike there is one
+    other = ops.where(y0 == y1, y0, y1 + (at - x1) * slope)
+    inside = ops.where(ops.isnan(inside), other, inside)
+    inside = ops.where(at == x0, y0, inside)
     low, high = (values[0] if left is None else left), (values[-1] if right is None else right)
     found = ops.where(ops.less_than(at, points[0]), low, inside)
     found = ops.where(ops.greater_equal(at, points[-1]), values[-1], found)
-    return ops.where(ops.greater_than(at, points[-1]), high, found)
+    found = ops.where(ops.greater_than(at, points[-1]), high, found)
+    return ops.where(ops.isnan(at), math.nan, found).astype(dtype)
+
+
+def _in_one_period(at: Any, points: Any, values: Any, period: Any) -> tuple[Any, Any, Any]:
+    """All modulo the period, in order, with one point more on either side."""
+    if not period:
+        raise AttributeValueError("interp: period is a number other than 0, found 0")
+    size = abs(period)
+    at, points = ops.remainder(at, size), ops.remainder(points, size)
+    points, order = ops.argsort(points)
+    values = values[order]
+    points = ops.concat([points[-1:] - size, points, points[:1] + size], 0)
+    return at, points, ops.concat([values[-1:], values, values[:1]], 0)
 
 
 def array_equiv(a1: Any, a2: Any) -> bool:

@@ -31,6 +31,12 @@ def _power(x: Any, y: Any) -> Any:
     return x**y if isinstance(x, TensorBase) else ops.elementwise_pow(x, y)
 
 
+def _exp2(x: Any) -> Any:
+    if isinstance(x, TensorBase) and dt.is_complex(x.dtype):  # infinite parts stay apart
+        return ops.exp(ops.complex(*(part(x) * math.log(2) for part in (ops.real, ops.imag))))
+    return ops.elementwise_pow(2.0, x)
+
+
 def _float_power(x: Any, y: Any) -> Any:
     wide = [v.astype(dt.promote(v.dtype, dt.float64)) for v in (tensor(x), tensor(y))]
     return ops.elementwise_pow(*wide)
@@ -154,7 +160,7 @@ _TABLE: dict[str, _Ufunc] = {
         arcsinh=(ops.asinh, "The inverse of sinh."), arccosh=(ops.acosh, "The inverse of cosh."),
         arctanh=(ops.atanh, "The inverse of tanh."), exp=(ops.exp, "e ** x."),
         expm1=(ops.expm1, "exp(x) - 1, right near 0."),
-        exp2=(lambda x: ops.elementwise_pow(2.0, x), "2 ** x."),
+        exp2=(_exp2, "2 ** x."),
         log=(ops.log, "The natural logarithm."), log1p=(ops.log1p, "log(1 + x), right near 0."),
         log2=(ops.log2, "The logarithm to base 2."), log10=(ops.log10, "That to base 10."),
         sqrt=(ops.sqrt, "The square root."), cbrt=(_cbrt, "The cube root, of either sign."),

@@ -134,9 +134,7 @@ def eye(
     refuse(like=like)
     wide = N if M is None else M
     wanted = as_dtype(dtype, default_float())
-    row = ops.reshape(ops.arange(0, N, 1, dt.int64), (-1, 1)) if N != 0 else None
-    if row is None or wide == 0:
-        return _on(ops.full((N, wide), 0, wanted), device)
+    row = ops.reshape(ops.arange(0, N, 1, dt.int64), (N, 1))
     return _on((ops.arange(0, wide, 1, dt.int64) - row == k).astype(wanted), device)
 
 
@@ -203,14 +201,15 @@ def linspace(
         raise AttributeValueError(f"linspace: num is at least 0, found {num}")
     low, high, wanted = _ends(start, stop, dtype)
     parts = count - 1 if endpoint else count
-    step = (high - low) / parts if parts != 0 else high * math.nan
+    is_some = not isinstance(parts, int) or parts > 0
+    step = (high - low) / parts if is_some else high * math.nan
     number = ops.arange(0, count, 1, dt.int64).astype(dt.real_dtype(low.dtype))
-    number = ops.reshape(number, (-1, *(1,) * low.ndim)) if count != 0 else ops.full(
-        (0, *(1,) * low.ndim), 0, low.dtype
-    )  # fmt: skip
-    found = low + number * (step if parts != 0 else ops.full((), 0, low.dtype))
+    number = ops.reshape(number, (count, *(1,) * low.ndim))
+    # of one number with its end there is no step
+    found = low + ops.where(number == 0, 0.0, number * step)
     if endpoint and (not isinstance(count, int) or count > 1):
-        found = ops.where(number == count - 1, high, found)
+        is_last = ops.logical_and(number == count - 1, number > 0)  # one number is the start
+        found = ops.where(is_last, high, found)
     if dt.kind(wanted) == "int":
         found = ops.floor(found)
     found = found.astype(wanted)

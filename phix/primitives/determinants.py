@@ -73,6 +73,8 @@ def det_grad(x: Any, out: Any, out_grad: Any) -> Any:
     where one is singular, or nearly so, from their singular values."""
     size, xc = _written_out(x), conj(x)
     grad = column(column(out_grad))
+    if any(dm.is_known(d) and d == 0 for d in x.meta.dims[-2:]):
+        return ops.full_like(x, 0)
     if size == 1:
         return grad
     if size == 2:

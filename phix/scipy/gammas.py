@@ -151,11 +151,17 @@ def comb(N: TensorLike, k: TensorLike, exact: bool = False, repetition: bool = F
 
     def function(n: Any, k: Any) -> Any:
         n = ops.where((n == 0) & (k == 0), 0.0, n + k - 1) if repetition else n
-        inside = (k >= 0) & (k <= n) & (n >= 0)
+        some, limit = (k >= 0) & (k <= n), ops.where(k == 0, 1.0, k + math.inf)
+        endless = some & (n == math.inf) & (k < math.inf)
+        inside = some & (n < math.inf)
         n, k = ops.where(inside, n, 2.0), ops.where(inside, k, 1.0)
-        value = ops.exp(-_smooth_betaln(k + 1, n - k + 1)) / (n + 1)
+        log, large = -_smooth_betaln(k + 1, n - k + 1), n > 1e15
+        far = ops.exp(ops.where(large, log - ops.log(n + 1), 0.0))
+        value = ops.where(large, far, ops.exp(ops.where(large, 0.0, log)) / (n + 1))
         whole = (n == ops.floor(n)) & (k == ops.floor(k)) & (value < 1e12)
-        return ops.where(inside, ops.where(whole, value + _to_whole(value), value), 0.0)
+        value = ops.where(whole, value + _to_whole(value), value)
+        outside = ops.where(endless, limit, ops.where(some, math.nan, 0.0))
+        return ops.where(inside, value, outside)
 
     return in_float64(function, N, k)
 
@@ -175,6 +181,8 @@ def poch(z: TensorLike, m: TensorLike) -> Tensor:
     """
 
     def function(z: Any, m: Any) -> Any:
+        endless = z == math.inf
+        z = ops.where(endless, 1.0, z)
         turned = (z <= 0) & (z == ops.floor(z)) & (m == ops.floor(m))
         top, bottom = ops.where(turned, 1 - z, z + m), ops.where(turned, 1 - z - m, z)
         vanishes = (bottom <= 0) & (bottom == ops.floor(bottom))
@@ -196,7 +204,9 @@ def poch(z: TensorLike, m: TensorLike) -> Tensor:
         few = vanishes & (1 - z < 160) & (z + m < 160)
         own, count = ops.where(few, z, 0.0), ops.where(few, m, 1.0)
         beside = _smooth_gamma(own + count) * (_smooth_gamma(1 - own) * _sine_of_pi(own) / math.pi)
-        return ops.where(vanishes, ops.where(few, beside, 0.0), value)
+        value = ops.where(vanishes, ops.where(few, beside, 0.0), value)
+        limit = ops.where(m > 0, math.inf, ops.where(m < 0, 0.0, ops.where(m == 0, 1.0, m)))
+        return ops.where(endless, limit, value)
 
     return in_float64(function, z, m)
 
@@ -256,6 +266,16 @@ def _at_poles(a: Any, b: Any) -> tuple[Any, Any, Any]:
     return turned, ops.where(turned, 1 - low - high, a), ops.where(turned, high, b)
 
 
+def _at_infinity(a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """Arguments that are finite, and what log |B(a, b)| is where one is not: -inf beside one above
+    0 and inf beside one below; 0 elsewhere."""
+    least, most = ops.minimum(a, b), ops.maximum(a, b)
+    beyond = (most == math.inf) & (least > -math.inf)
+    limit = ops.where(beyond, ops.where(least > 0, -math.inf, math.inf), 0.0)
+    p, q = (ops.where(beyond & (v == math.inf), 2.0, v) for v in (a, b))
+    return p, q, limit
+
+
 _smooth_betaln = smooth(_betaln, _of_first, lambda a, b: _of_first(b, a))
 
 
@@ -270,7 +290,9 @@ def betaln(a: TensorLike, b: TensorLike) -> Tensor:
 
     def function(a: Any, b: Any) -> Any:
         _, p, q = _at_poles(a, b)
-        return ops.where(_is_pole(p) | _is_pole(q), math.inf, _smooth_betaln(p, q))
+        p, q, limit = _at_infinity(p, q)
+        value = ops.where(_is_pole(p) | _is_pole(q), math.inf, _smooth_betaln(p, q))
+        return ops.where(limit == 0, value, limit)
 
     return in_float64(function, a, b)
 
@@ -288,7 +310,9 @@ def beta(a: TensorLike, b: TensorLike) -> Tensor:
         turned, p, q = _at_poles(a, b)
         sign = gammasgn(p) * gammasgn(q) * gammasgn(p + q)
         sign = ops.where(turned & (q != 2 * ops.floor(0.5 * q)), -1.0, sign)
-        value = sign * ops.exp(_smooth_betaln(p, q))
+        p, q, limit = _at_infinity(p, q)
+        value = sign * ops.exp(ops.where(limit == 0, _smooth_betaln(p, q), limit))
+        value = ops.where(_is_pole(p + q) & (p + q > -math.inf), 0.0, value)
         return ops.where(_is_pole(p) | _is_pole(q), math.inf, value)
 
     return in_float64(function, a, b)
