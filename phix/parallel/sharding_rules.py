@@ -210,7 +210,7 @@ def total(call: RuleCall) -> Rule:
     return _summed(Rule((labels,), (out,), sums=frozenset(axes), linear=linear), call)
 
 
-def _summed(rule: Rule, call: Call) -> Rule:
+def _summed(rule: Rule, call: RuleCall) -> Rule:
     """A sum in half precision has its parts added before it is rounded."""
     if call.outs[0].dtype not in (dt.float16, dt.bfloat16):
         return rule
