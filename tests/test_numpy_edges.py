@@ -104,6 +104,7 @@ EDGES = np.array([0, 1, 2], np.float32)
 LONG = np.array([2**40 + 1], np.int64)
 POINTS = np.array([0.1, 0.5, 0.9, 0.4]), np.array([0.2, 0.3, 0.8, 0.9])
 
+SQUARE = np.arange(12).reshape(3, 4)
 HOLE, FAR = float("nan"), float("inf")
 WIDE = np.array([-3e38, 2.5e38, 3e38], np.float32)
 
@@ -148,6 +149,12 @@ LIKE_NUMPY: dict[str, Call] = {
         t([-180.0, -5.0, 0.0, 365.0, 800.0]), t([190.0, -190.0, 350.0, -350.0]),
         t([5.0, 10, 3, 4]), period=360,
     ),
+    "roll by two shifts": lambda np, t: np.roll(t(SQUARE), (1, 2)),
+    "roll an axis by two shifts": lambda np, t: np.roll(t(SQUARE), (1, -3), 1),
+    "roll an axis twice": lambda np, t: np.roll(t(SQUARE), (1, 1, 2), (0, 1, -1)),
+    "roll two axes": lambda np, t: np.roll(t(SQUARE), 1, (0, 1)),
+    "tril of a vector": lambda np, t: np.tril(t([1, 2, 3]), 1),
+    "triu of a vector": lambda np, t: np.triu(t([1, 2, 3])),
     "delete nothing": lambda np, t: np.delete(t([1, 2, 3]), []),
     "convolve": lambda np, t: np.convolve(t(ROW), t(ROW)),
     "correlate": lambda np, t: np.correlate(t(ROW), t(ROW), "full"),
@@ -172,6 +179,8 @@ NOT_TAKEN: dict[str, Call] = {
     "delete": lambda np, t: np.delete(t([1, 2, 3]), [1.7]),
     "insert": lambda np, t: np.insert(t([1, 2, 3]), [1.7], 4),
     "digitize": lambda np, t: np.digitize(t([1.0]), [0.0, 2.0, 1.0]),
+    "roll": lambda np, t: np.roll(t(SQUARE), (1, 2, 3), (0, 1)),
+    "interp of a period 0": lambda np, t: np.interp(t([1.0]), [0.0, 1.0], [0.0, 1.0], period=0),
     "histogram": lambda np, t: np.histogram(t([1.0]), [2.0, 1.0]),
     "histogramdd": lambda np, t: np.histogramdd(t([[1.0, 2.0]]), np.array([1, 2, 3])),
 }
