@@ -373,3 +373,19 @@ def test_what_is_made_of_a_size_takes_one_that_is_not_known(name: str) -> None:
         assert tuple(found.shape) == wanted.shape
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
         np.testing.assert_allclose(make(phix.numpy, n), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logaddexp_keeps_its_digits_near_0_and_at_infinity(dtype: str) -> None:
+    inf, nan = np.inf, np.nan
+    x = np.array([0, -7, 3, -40, 1, 80, inf, -inf, inf, -inf, nan, 5, 0.5], dtype)
+    y = np.array([-7, 0, 3, 0, -60, 90, inf, -inf, -inf, 2, 1, inf, -1.25], dtype)
+    found = phix.jit(np.logaddexp)(phix.to_tensor(x), phix.to_tensor(y)).numpy()
+    with np.errstate(invalid="ignore"):  # of NaN
+        expected = np.logaddexp(x.astype("longdouble"), y.astype("longdouble")).astype(dtype)
+    np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(dtype).eps)
+    few = [0, 1, 2, 5, 12]  # where slopes are those of exp(x - value), also where both are equal
+    slopes = phix.grad(lambda x, y: np.logaddexp(x, y).sum(), argnums=(0, 1))
+    by_x, by_y = slopes(phix.to_tensor(x[few]), phix.to_tensor(y[few]))
+    np.testing.assert_allclose(by_x.numpy(), np.exp(x[few] - expected[few]), rtol=2e-5)
+    np.testing.assert_allclose(by_y.numpy(), np.exp(y[few] - expected[few]), rtol=2e-5)
