@@ -312,14 +312,14 @@ def apply_updates(params: Any, updates: Any) -> Any:
     given = pytrees.aligned(with_tables(updates), params, "apply_updates: updates")
     leaves, treedef = pytrees.flatten(params)
 
-    def moved(p: Any, u: Any) -> Any:
+    def stepped(p: Any, u: Any) -> Any:
         if u is None:
             return p
         p, u = as_tensor(p), as_tensor(u)
         check_shape(u, p)
         return to_dtype(wide(p) + wide(u), p.dtype)
 
-    return pytrees.unflatten(treedef, [moved(p, u) for p, u in zip(leaves, given)])
+    return pytrees.unflatten(treedef, [stepped(p, u) for p, u in zip(leaves, given)])
 
 
 def _takes_more(update: Callable[..., Any]) -> bool:
