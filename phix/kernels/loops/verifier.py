@@ -101,7 +101,7 @@ def _content(kernel: Kernel) -> tuple[Any, ...]:
 
 
 _PARTS: dict[type, tuple[str, ...]] = {
-    For: ("index", "start", "extent", "kind"),
+    For: ("index", "start", "extent", "kind", "is_vector"),
     ir.Store: ("buffer", "indices", "value"),
     ir.Declare: ("target", "value"),
     ir.Assign: ("targets", "values", "reassociate"),
