@@ -249,7 +249,7 @@ def _step(step: Assign) -> _Update | None:
 
 def _is_along(loop: For) -> bool:
     """Whether elements are read along memory, or at one place all the time, and stored along it."""
-    if any(e.fn in _SCALAR for e in ir.expressions(loop.body)):
+    if not _SCALAR.isdisjoint([e.fn for e in ir.expressions(loop.body)]):
         return False
     loads = [(load.data, load.args, (None, UNIT)) for load in ir.loads(loop.body)]
     stores = [(s.buffer, s.indices, (UNIT,)) for s in loop.body if isinstance(s, Store)]
