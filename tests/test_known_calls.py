@@ -175,3 +175,11 @@ def test_hops_of_a_first_compiled_call(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True, env=around, cwd=Path(__file__).parents[1],
     )  # fmt: skip
     assert int(run.stdout) <= 4000
+
+
+def test_ints_that_no_text_is_made_of_are_refused_as_others_are() -> None:
+    x = phix.to_tensor(X)
+    for run in (lambda: x * 10**5000, lambda: phix.grad(lambda x: ops.sum(x * 10**5000))(x)):
+        for _ in range(2):
+            with pytest.raises(phix.errors.NumberRangeError):
+                run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,3 +152,13 @@ def test_rows_that_are_written_over_are_changed_once() -> None:
     np.testing.assert_array_equal(phix.jit(f, donate_argnums=0)(phix.to_tensor(x)), wanted)
     twice = phix.jit(lambda x: phix.fori_loop(0, 2, lambda i, c: f(c), x))(x)
     np.testing.assert_array_equal(twice, wanted * wanted.max(1, keepdims=True))
+
+
+def test_llvm_says_nothing_of_rows_that_are_all_the_same(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PHIX_CACHE_DIR", str(tmp_path))  # so that they are compiled here
+    x = np.random.default_rng(3).normal(size=(1, 24)).astype("float32")
+    found = phix.jit(lambda y: ops.argmin(ops.expand(y, [6, 24]), -1))(x)
+    np.testing.assert_array_equal(found.numpy(), np.full(6, x.argmin()))
+    assert capfd.readouterr().err == ""

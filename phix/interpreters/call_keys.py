@@ -22,6 +22,11 @@ def keep(store: dict[Any, Any], key: Any, value: Any, most: int) -> None:
     store[key] = value
 
 
+def number_key(value: Any) -> Any:
+    """Of a number as the user wrote it, or None: 0.0 is not -0.0, and nan is nan."""
+    return (type(value), value if type(value) is int else repr(value))
+
+
 def call_of(op: Op, attrs: tuple[Any, ...]) -> Any:
     """What calls of an op are told apart by, besides their inputs: attributes, a pinned library."""
     if not op.inexact and not PINS:

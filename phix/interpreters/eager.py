@@ -25,7 +25,7 @@ from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer, tensor_of
-from phix.interpreters.call_keys import FIXED, asked, call_of, is_plain, keep, plan_key
+from phix.interpreters.call_keys import FIXED, asked, call_of, is_plain, keep, number_key, plan_key
 from phix.interpreters.decompose import as_entries
 from phix.interpreters.infer_meta import RUN_TIME, infer
 from phix.interpreters.placement import is_loose, on, shared_place
@@ -79,7 +79,7 @@ class Eager(Interpreter):
                 keys.append(x.key)
                 arrays.append(x.data)
             elif type(x) in FIXED:
-                keys.append((type(x), repr(x)))
+                keys.append(number_key(x))
             else:
                 return None
         try:
@@ -141,7 +141,7 @@ class Eager(Interpreter):
                 keys.append(x.key)
                 fixed.append(None)
             elif type(value) in FIXED:
-                keys.append((type(value), repr(value)))
+                keys.append(number_key(value))
                 fixed.extend(() if x is None else (x.data,))
             else:
                 return  # an array, or a tensor that was cast

@@ -22,7 +22,7 @@ from phix.interpreters.backward_rules import (
     is_called,
     uncovered,
 )
-from phix.interpreters.call_keys import FIXED, asked, is_plain, keep
+from phix.interpreters.call_keys import FIXED, asked, is_plain, keep, number_key
 from phix.interpreters.infer_meta import RUN_TIME, infer
 
 # By the call as the user wrote it, and the keys of its inputs.
@@ -69,7 +69,7 @@ class KnownCall:
 def call_key(op: Op, attrs: tuple[Any, ...], inputs: Sequence[Any]) -> tuple[Any, ...]:
     """What calls alike have in common, of inputs that are tensors and numbers."""
     call = asked(op, attrs) if op.inexact or PINS else (op, attrs)
-    keys = [(type(x), repr(x)) if type(x) in FIXED else x.known_key or x.key for x in inputs]
+    keys = [number_key(x) if type(x) in FIXED else x.known_key or x.key for x in inputs]
     return (call, *keys)
 
 

@@ -137,10 +137,13 @@ def _is_narrow(row: ir.Statement) -> bool:
 def _across(loop: ir.For) -> str:
     """What is told of a loop over narrow rows: that its vectors are of elements of several rows.
 
-    Not of one that goes on from what the row before left: LLVM says on stderr that it cannot.
+    Not of one that goes on from what the row before left, nor of rows that are all the same: LLVM
+    says on stderr that it cannot.
     """
     rows = [s for s in loop.body if isinstance(s, ir.For)]
     if loop.kind == "reduction" or not rows or not all(map(_is_narrow, rows)):
+        return ""
+    if loop.index not in ir.expressions(list(rows)):
         return ""
     (found,) = rows[0].body
     assert isinstance(found, ir.Assign)

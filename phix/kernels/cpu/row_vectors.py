@@ -84,9 +84,15 @@ class _Rows:
         self.starts = [*range(0, size - self.lanes, self.lanes), size - self.lanes]
         # where little is left behind halves of vectors, LLVM's ways are as good for what adds up
         has_rest = size > full // 2 + 2 and size % (full // 2) > _FEW_LEFT
-        chosen = every if has_rest else [row for row in every if row.is_extreme]
+        chosen = [row for row in every if self._is_vector(row) and (has_rest or row.is_extreme)]
         self.rows = {row.loop: row for row in chosen if not self._is_too_much(every)}
         self.kept: set[Buffer] = set()
+
+    def _is_vector(self, row: _Row) -> bool:
+        """Whether LLVM makes one vector of what the row finds: not of extremes two by two."""
+        if row.step is None or row.step.fn == "add" or self.lanes > 2:
+            return True
+        return row.step.target.dtype in jit.dtypes_with_keys()
 
     def _is_too_much(self, every: list[_Row]) -> bool:
         """Whether LLVM's ways are better for what the rows are taken through."""
