@@ -264,7 +264,7 @@ def test_work_to_compile_grows_with_the_graph(family):
 
 def test_slots_of_temps_are_found_without_looking_at_all():
     temps = [Buffer(f"t{k}", np.dtype("float32"), (k % 7 + 20,), "temp") for k in range(3000)]
-    plan = workspace._Plan()
+    plan = workspace._Slots()
     ordered = sorted(temps, key=lambda t: -int(dm.product(t.dims)))
     looks = 0
     original = workspace._Slot.is_free

@@ -90,5 +90,11 @@ def rewrite(graph: Graph, make: Callable[[Staging], Interpreter]) -> Graph:
 
 
 def decompose(graph: Graph, keep: Keep = keep_none) -> Graph:
-    """The same program in primitives alone, but for the composites ``keep`` answers True for."""
+    """The same program in primitives alone, but for the composites ``keep`` answers True for.
+
+    One that is so already is given back.
+    """
+    ops = [e.op for e in graph.equations]
+    if all((op.decomposition is None or keep(op)) and not op.has_graphs for op in ops):
+        return graph
     return rewrite(graph, lambda stage: Decompose(stage, keep))

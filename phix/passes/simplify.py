@@ -16,6 +16,8 @@ from phix.interpreters.decompose import rewrite
 from phix.interpreters.equal_calls import call_key
 from phix.interpreters.stage import Staging
 
+_IS_SIMPLE = "is simplified"
+
 
 class Simplify(Interpreter):
     """Common subexpressions are found by op, inputs and attributes as the graph is replayed."""
@@ -39,5 +41,9 @@ class Simplify(Interpreter):
 
 
 def simplify(graph: Graph) -> Graph:
-    """The same program with fewer equations."""
-    return rewrite(graph, Simplify)
+    """The same program with fewer equations; what comes of this is given back as it is."""
+    if _IS_SIMPLE in graph.memo:
+        return graph
+    made = rewrite(graph, Simplify)
+    made.memo[_IS_SIMPLE] = True
+    return made
