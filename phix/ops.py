@@ -56,10 +56,10 @@ __all__ = [
     "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad", "cholesky_solve",
     "chunk_eval",
     "class_center_sample", "clip", "clip_", "clip_by_norm", "clip_grad",
-    "collect_fpn_proposals", "complex", "complex_grad", "concat", "concat_grad", "conj",
-    "conj_grad", "conv2d", "conv2d_grad", "conv2d_transpose", "conv2d_transpose_bias", "conv3d",
-    "conv3d_transpose", "copysign", "copysign_", "copysign_grad", "correlation", "cos", "cos_",
-    "cos_grad", "cosh", "cosh_", "cosh_grad",
+    "cofactors", "collect_fpn_proposals", "complex", "complex_grad", "concat", "concat_grad",
+    "conj", "conj_grad", "conv2d", "conv2d_grad", "conv2d_transpose", "conv2d_transpose_bias",
+    "conv3d", "conv3d_transpose", "copysign", "copysign_", "copysign_grad", "correlation", "cos",
+    "cos_", "cos_grad", "cosh", "cosh_", "cosh_grad",
     "crf_decoding", "crop", "cross", "cross_entropy_with_softmax", "cross_entropy_with_softmax_",
     "cross_entropy_with_softmax_bwd_w_downcast", "cross_entropy_with_softmax_grad",
     "ctc_align",
@@ -5822,8 +5822,7 @@ _det = define(
 def det(x: TensorLike) -> Tensor:
     """The determinant: the sum over permutations p of sign(p) x[..., 0, p_0] ... x[..., n-1,
     p_(n-1)]. Written out up to n = 3, else from the LU factors. Its gradient, the cofactors, is
-    that of a singular matrix too, by its singular values, and so are higher derivatives: of
-    matrices of rank n - 4 and below up to the third.
+    that of a singular matrix too, by its singular values, and so are derivatives of every order.
 
     Args:
         x: tensor, float32, float64 or complex.
@@ -5836,6 +5835,22 @@ _det_grad = define(
 def det_grad(x, out, out_grad):
     """Backward of :func:`det`."""
     return bind(_det_grad, (x, out, out_grad), ())
+
+_cofactors = define(
+    "cofactors", "(Tensor x, Tensor[] directions)", "Tensor(out)",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
+)
+def cofactors(x: TensorLike, directions: Sequence[TensorLike]) -> Tensor:
+    """The derivatives of det(x) by the elements of x, and of those the derivative along each of the
+    directions: out_ij = the mixed derivative of det at x along directions[0], ..., directions[m-1]
+    and the unit matrix e_ij. Along none they are the cofactors of x, det(x) inverse(x)^T where x is
+    regular. Singular matrices have them too.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        directions: sequence of tensors, float32, float64 or complex.
+    """
+    return bind(_cofactors, (x, directions), ())
 
 _slogdet = define(
     "slogdet", "(Tensor x)", "Tensor(out)", traits=("promote_float", "matrices"),

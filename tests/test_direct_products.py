@@ -118,7 +118,7 @@ def test_vectors_overlap_or_are_masked() -> None:
 def test_the_sums_of_a_tile_fit_into_registers(machine: tuple[int, int]) -> None:
     for rows, columns in ((1, 5), (13, 13), (48, 49), (20, 200), (7, 1000)):
         sizes = sizes_of((rows, columns, 30), (0, 0, 0), 0)
-        tiles = direct_products.plan(sizes, machine[0] // 4, machine[1], has_masks=True)
+        tiles = direct_products.tiling(sizes, machine[0] // 4, machine[1], has_masks=True)
         assert {v.at for block in tiles.blocks for v in block} >= {0}
         for block, height in zip(tiles.blocks, tiles.heights):
             assert 0 < height <= rows and (height + 1) * len(block) < machine[1]

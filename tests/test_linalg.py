@@ -160,6 +160,60 @@ def test_determinants_of_zero_in_batches_and_for_unknown_sizes() -> None:
     near(phix.vjp(phix.linalg.det, z)[1](1.0 + 0j)[0], np.conj(cofactors(z)))
 
 
+def along(f, *directions):
+    """The derivative of f along one direction after the other, forward over forward."""
+    if not directions:
+        return f
+    *before, last = directions
+    return lambda x: phix.jvp(along(f, *before), (x,), (last,))[1]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_derivatives_of_every_order_at_a_matrix_of_low_rank(rank: int) -> None:
+    """At 0 the fourth is det polarised, the sum over permutations; at rank 1 it is det of five
+    rows, of which one is of x."""
+    n = 4 + rank
+    x = np.outer(np.arange(1.0, n + 1), np.ones(n)) * rank
+    a, b, c, d = RNG.integers(-3, 4, (4, n, n)).astype(float)
+
+    def found(x):
+        slope = phix.grad(along(phix.linalg.det, a, b, c))(x)
+        return (slope * d).sum() if rank else along(phix.linalg.det, a, b, c, d)(x)
+
+    near(phix.jit(found)(x), rows_replaced(x, a, b, c, d))
+
+
+def test_higher_derivatives_near_singular_matrices_keep_their_digits() -> None:
+    """det(x) inverse(x)^T would cancel: by 1 / size^2 in the third derivative."""
+    left, right = (np.linalg.qr(RNG.normal(size=(5, 5)))[0] for _ in range(2))
+    a, b, c = RNG.normal(size=(3, 5, 5))
+    third = phix.jit(along(phix.linalg.det, a, b, c))
+    for least in (1e-3, 1e-5, 1e-7):
+        x = left * [1.0, 0.9, 0.8, 0.7, least] @ right
+        np.testing.assert_allclose(third(x), rows_replaced(x, a, b, c), rtol=1e-7)
+
+
+def test_fourth_derivatives_of_complex_matrices_in_a_batch_of_unknown_size() -> None:
+    directions = RNG.normal(size=(4, 4, 4)) + 1j * RNG.normal(size=(4, 4, 4))
+    x = np.stack([0j * directions[0], directions[0] + 3 * np.eye(4)])
+    third = along(phix.linalg.det, *directions[:3])
+    pulled = phix.jit(
+        phix.vmap(lambda x: phix.vjp(third, x)[1](1j)[0]),
+        input_spec=[phix.spec([-1, 4, 4], "complex128")],
+    )(x)
+    wanted = [rows_replaced(each, *directions) for each in x]
+    near([np.vdot(each, directions[3]) for each in np.asarray(pulled)], -1j * np.array(wanted))
+
+
+def test_power_series_of_determinants_of_zero() -> None:
+    """det(t a + t^2 b): from t^n on, det(a) + t tr(adj(a) b) ..."""
+    a, b = RNG.normal(size=(2, 4, 4))
+    zero = np.zeros((4, 4))
+    _, found = phix.jet(phix.linalg.det, (zero,), ([a, 2 * b, zero, zero, zero],))
+    wanted = [0, 0, 0, 24 * np.linalg.det(a), 120 * rows_replaced(a, b)]
+    near(np.stack(found), wanted)
+
+
 @pytest.mark.parametrize("singular", [[], [0, 7, 19], range(18)])
 def test_a_few_singular_matrices_among_many(singular: Sequence[int]) -> None:
     """Their cofactors are computed apart; those of the others are as they are alone."""

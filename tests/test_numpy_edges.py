@@ -104,6 +104,7 @@ EDGES = np.array([0, 1, 2], np.float32)
 LONG = np.array([2**40 + 1], np.int64)
 POINTS = np.array([0.1, 0.5, 0.9, 0.4]), np.array([0.2, 0.3, 0.8, 0.9])
 
+SQUARE = np.arange(12).reshape(3, 4)
 HOLE, FAR = float("nan"), float("inf")
 WIDE = np.array([-3e38, 2.5e38, 3e38], np.float32)
 
@@ -148,6 +149,12 @@ LIKE_NUMPY: dict[str, Call] = {
         t([-180.0, -5.0, 0.0, 365.0, 800.0]), t([190.0, -190.0, 350.0, -350.0]),
         t([5.0, 10, 3, 4]), period=360,
     ),
+    "roll by two shifts": lambda np, t: np.roll(t(SQUARE), (1, 2)),
+    "roll an axis by two shifts": lambda np, t: np.roll(t(SQUARE), (1, -3), 1),
+    "roll an axis twice": lambda np, t: np.roll(t(SQUARE), (1, 1, 2), (0, 1, -1)),
+    "roll two axes": lambda np, t: np.roll(t(SQUARE), 1, (0, 1)),
+    "tril of a vector": lambda np, t: np.tril(t([1, 2, 3]), 1),
+    "triu of a vector": lambda np, t: np.triu(t([1, 2, 3])),
     "delete nothing": lambda np, t: np.delete(t([1, 2, 3]), []),
     "convolve": lambda np, t: np.convolve(t(ROW), t(ROW)),
     "correlate": lambda np, t: np.correlate(t(ROW), t(ROW), "full"),
@@ -172,6 +179,8 @@ NOT_TAKEN: dict[str, Call] = {
     "delete": lambda np, t: np.delete(t([1, 2, 3]), [1.7]),
     "insert": lambda np, t: np.insert(t([1, 2, 3]), [1.7], 4),
     "digitize": lambda np, t: np.digitize(t([1.0]), [0.0, 2.0, 1.0]),
+    "roll": lambda np, t: np.roll(t(SQUARE), (1, 2, 3), (0, 1)),
+    "interp of a period 0": lambda np, t: np.interp(t([1.0]), [0.0, 1.0], [0.0, 1.0], period=0),
     "histogram": lambda np, t: np.histogram(t([1.0]), [2.0, 1.0]),
     "histogramdd": lambda np, t: np.histogramdd(t([[1.0, 2.0]]), np.array([1, 2, 3])),
 }
@@ -364,3 +373,19 @@ def test_what_is_made_of_a_size_takes_one_that_is_not_known(name: str) -> None:
         assert tuple(found.shape) == wanted.shape
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
         np.testing.assert_allclose(make(phix.numpy, n), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logaddexp_keeps_its_digits_near_0_and_at_infinity(dtype: str) -> None:
+    inf, nan = np.inf, np.nan
+    x = np.array([0, -7, 3, -40, 1, 80, inf, -inf, inf, -inf, nan, 5, 0.5], dtype)
+    y = np.array([-7, 0, 3, 0, -60, 90, inf, -inf, -inf, 2, 1, inf, -1.25], dtype)
+    found = phix.jit(np.logaddexp)(phix.to_tensor(x), phix.to_tensor(y)).numpy()
+    with np.errstate(invalid="ignore"):  # of NaN
+        expected = np.logaddexp(x.astype("longdouble"), y.astype("longdouble")).astype(dtype)
+    np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(dtype).eps)
+    few = [0, 1, 2, 5, 12]  # where slopes are those of exp(x - value), also where both are equal
+    slopes = phix.grad(lambda x, y: np.logaddexp(x, y).sum(), argnums=(0, 1))
+    by_x, by_y = slopes(phix.to_tensor(x[few]), phix.to_tensor(y[few]))
+    np.testing.assert_allclose(by_x.numpy(), np.exp(x[few] - expected[few]), rtol=2e-5)
+    np.testing.assert_allclose(by_y.numpy(), np.exp(y[few] - expected[few]), rtol=2e-5)

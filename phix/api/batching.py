@@ -409,19 +409,3 @@ def axis_size(axis_name: str) -> Any:
     [1.0, 2.0]
     """
     return context.axis_size(axis_name)
-
-
-__all__ = [
-    "all_gather",
-    "all_to_all",
-    "axis_index",
-    "axis_size",
-    "pmax",
-    "pmean",
-    "pmin",
-    "ppermute",
-    "psum",
-    "psum_scatter",
-    "pvary",
-    "vmap",
-]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from phix import ops
 from phix.api.arguments import Flattened, flat_tensors, function_name
@@ -20,6 +20,10 @@ from phix.core.graph import Graph
 from phix.core.slices import from_zero
 from phix.core.tensor import Tensor, TensorBase
 from phix.core.transforms import transforms
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 _NUMBERS: dict[str, Any] = {"bool": bool, "int": int, "float": float, "complex": complex}
 
@@ -183,14 +187,18 @@ def fori_loop(
     return pytrees.unflatten(tree, outs)
 
 
+class _Walk(TypedDict, total=False):
+    reverse: bool
+    unroll: int
+
+
 @overload
 def scan(
     f: Callable[[Tensor, Any], tuple[ArrayOrNumber, Y]],
     init: ArrayOrNumber,
     xs: Any = None,
     length: int | None = None,
-    reverse: bool = False,
-    unroll: int = 1,
+    **rest: Unpack[_Walk],
 ) -> tuple[Tensor, Y]: ...
 
 
@@ -200,8 +208,7 @@ def scan(
     init: C,
     xs: Any = None,
     length: int | None = None,
-    reverse: bool = False,
-    unroll: int = 1,
+    **rest: Unpack[_Walk],
 ) -> tuple[C, Y]: ...
 
 

@@ -60,7 +60,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Rule:
+class CustomRule:
     """What both kinds of rules know of one call: the functions, and the trees of its arguments."""
 
     name: str
@@ -92,7 +92,7 @@ def _fitted(found: Any, like: Any, what: str) -> Any:
 
 
 @dataclass(frozen=True)
-class ReverseRule(Rule):
+class ReverseRule(CustomRule):
     """See :class:`phix.primitives.transformation.VJPRule`."""
 
     fwd: Callable[..., Any]
@@ -141,7 +141,7 @@ class ReverseRule(Rule):
 
 
 @dataclass(frozen=True)
-class ForwardRule(Rule):
+class ForwardRule(CustomRule):
     """See :class:`phix.primitives.transformation.JVPRule`."""
 
     rule: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""Taylor mode: derivatives of high order at a cost quadratic in the order."""
+"""Jets: derivatives of high order at a cost quadratic in the order."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ _MOST_ORDERS = 170  # whose factorials a float64 holds
 
 @takes(function=FUNCTION, order=between(0, _MOST_ORDERS))
 def derivative(function: OfTensor[P, R], order: int = 1) -> OfArray[P, R]:
-    """A function that gives the derivative of ``function`` of that order, by Taylor mode.
+    """A function that gives the derivative of ``function`` of that order, by jets.
 
     Args:
         function: of one real number (a 0-d float tensor), to tensors or trees of them. Further

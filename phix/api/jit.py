@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Union, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Union, overload
 
 from phix.api.arguments import check_places, function_name
 from phix.api.donation import Donating
@@ -15,34 +15,31 @@ from phix.core import libraries, rewrites
 from phix.core.errors import ArgumentError
 from phix.core.given import FLAG, FUNCTION, INTS, LIST, NAMES, NONE, takes
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 Static = Union[int, Iterable[int], None]
 
 
+class Options(TypedDict, total=False):
+    """What :func:`jit` takes by name."""
+
+    static_argnums: Static
+    static_argnames: str | Iterable[str] | None
+    input_spec: Sequence[Any] | None
+    donate_argnums: Static
+    disable: str | Iterable[str]
+    library: str | None
+    dynamic: bool
+
+
 @overload
-def jit(
-    function: Callable[P, R],
-    *,
-    static_argnums: Static = None,
-    static_argnames: str | Iterable[str] | None = None,
-    input_spec: Sequence[Any] | None = None,
-    donate_argnums: Static = None,
-    disable: str | Iterable[str] = (),
-    library: str | None = None,
-    dynamic: bool = True,
-) -> Jitted[P, R]: ...
+def jit(function: Callable[P, R], **options: Unpack[Options]) -> Jitted[P, R]: ...
 
 
 @overload
 def jit(
-    function: None = None,
-    *,
-    static_argnums: Static = None,
-    static_argnames: str | Iterable[str] | None = None,
-    input_spec: Sequence[Any] | None = None,
-    donate_argnums: Static = None,
-    disable: str | Iterable[str] = (),
-    library: str | None = None,
-    dynamic: bool = True,
+    function: None = None, **options: Unpack[Options]
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 

@@ -263,13 +263,21 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """The elements moved along the axes, the last to the front."""
+    """The elements moved along the axes, the last to the front; along one axis by all its shifts,
+    and along none given in the order of memory."""
     x = tensor(a)
     if axis is None:
-        return ops.reshape(ops.roll(ops.reshape(x, [-1]), [shift], [0]), x.shape)
-    axes = axes_of(axis, x.ndim)
-    shifts = list(shift) if isinstance(shift, Sequence) else [shift] * len(axes)
-    return ops.roll(x, shifts, list(axes))
+        return ops.reshape(roll(ops.reshape(x, [-1]), shift, 0), x.shape)
+    axes, shifts = (list(v) if isinstance(v, Sequence) else [v] for v in (axis, shift))
+    count = len(shifts) if len(axes) == 1 else len(axes)
+    if len(shifts) not in (1, count):
+        raise ArgumentError(f"roll: a shift for each axis, found {len(shifts)} for {len(axes)}")
+    axes = axes * count if len(axes) == 1 else axes
+    shifts = shifts * count if len(shifts) == 1 else shifts
+    total: dict[int, Any] = {}
+    for at, by in zip((axis_of(k, x.ndim) for k in axes), shifts):
+        total[at] = total[at] + by if at in total else by
+    return ops.roll(x, list(total.values()), list(total)) if total else x
 
 
 def tile(A: Any, reps: Any) -> Any:
@@ -360,14 +368,20 @@ def diagflat(v: Any, k: int = 0) -> Any:
     return diag(ops.reshape(tensor(v), [-1]), k)
 
 
+def _rows(m: Any) -> Any:
+    """A vector stands in each row of a square matrix, as NumPy has it."""
+    x = tensor(m)
+    return ops.expand(x, (x.shape[0], x.shape[0])) if x.ndim == 1 else x
+
+
 def tril(m: Any, k: int = 0) -> Any:
     """The matrix with 0 above the k-th diagonal."""
-    return ops.tril(tensor(m), k)
+    return ops.tril(_rows(m), k)
 
 
 def triu(m: Any, k: int = 0) -> Any:
     """The matrix with 0 below the k-th diagonal."""
-    return ops.triu(tensor(m), k)
+    return ops.triu(_rows(m), k)
 
 
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:

@@ -26,6 +26,14 @@ def no_out(name: str, out: Any) -> None:
         )
 
 
+def keeps(name: str, out: Any, keep: Any) -> Any:
+    """Whether axes are kept: Paddle's methods take that in the place of NumPy's ``out``."""
+    if isinstance(out, TRUTHS):
+        keep, out = out, None
+    no_out(name, out)
+    return keep
+
+
 def no_order(name: str, order: Any) -> None:
     if order not in (None, "C", "K", "A"):
         raise ArgumentError(

@@ -22,6 +22,7 @@ from phix.array_functions.method_arguments import (
     extreme_at,
     extreme_of,
     indices_within,
+    keeps,
     line_of,
     lost_freedom,
     no_fields,
@@ -169,10 +170,7 @@ class ArrayMethods:
         where: Any = None, keepdim: bool = False,
     ) -> Tensor:  # fmt: skip
         """Whether all elements along axes are true."""
-        keep: Any = keepdims or keepdim
-        if isinstance(out, TRUTHS):
-            keep, out = out, None
-        no_out("all", out)
+        keep = keeps("all", out, keepdims or keepdim)
         return reductions.all(only_where(truth_of(self), where, True), axis, keepdims=keep)
 
     def any(
@@ -180,10 +178,7 @@ class ArrayMethods:
         where: Any = None, keepdim: bool = False,
     ) -> Tensor:  # fmt: skip
         """Whether some element along axes is true."""
-        keep: Any = keepdims or keepdim
-        if isinstance(out, TRUTHS):
-            keep, out = out, None
-        no_out("any", out)
+        keep = keeps("any", out, keepdims or keepdim)
         return reductions.any(only_where(truth_of(self), where, False), axis, keepdims=keep)
 
     def cumsum(

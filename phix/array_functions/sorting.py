@@ -22,14 +22,19 @@ def _along(a: Any, axis: Any) -> tuple[Any, int]:
     return x, axis_of(axis, x.ndim)
 
 
+def _unordered(a: Any, axis: Any, order: Any) -> tuple[Any, int]:
+    """What is to be sorted; of fields, which ``order`` would name, there are none."""
+    refuse(order=order)
+    return _along(a, axis)
+
+
 def sort(
     a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None,
     descending: bool = False,
 ) -> Any:  # fmt: skip
     """The elements along an axis in order, NaN as the largest; of complex numbers the real parts
     first."""
-    refuse(order=order)
-    x, at = _along(a, axis)
+    x, at = _unordered(a, axis, order)
     if dt.is_complex(x.dtype):
         return ops.take_along_axis(x, argsort(x, at, descending=descending), at)
     return ops.sort(x, at, bool(descending))
@@ -40,8 +45,7 @@ def argsort(
     descending: bool = False,
 ) -> Any:  # fmt: skip
     """The places of the elements in order; equal ones keep theirs."""
-    refuse(order=order)
-    x, at = _along(a, axis)
+    x, at = _unordered(a, axis, order)
     if dt.is_complex(x.dtype):
         second = ops.argsort(ops.imag(x), at, bool(descending), True)[1]
         first = ops.take_along_axis(ops.real(x), second, at)

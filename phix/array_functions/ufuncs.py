@@ -51,8 +51,15 @@ def _hypot(x: Any, y: Any) -> Any:
 
 
 def _logaddexp(x: Any, y: Any) -> Any:
-    pair = ops.broadcast_tensors(_together(x, y))
-    return ops.logsumexp(ops.stack(list(pair), 0), [0])
+    """high + log1p(exp(low - high)), which keeps its digits where it is near 0."""
+    x, y = _together(x, y)
+    if x.dtype in (dt.float16, dt.bfloat16):
+        return _logaddexp(x.astype(dt.float32), y.astype(dt.float32)).astype(x.dtype)
+    is_first = x >= y
+    high, low = ops.where(is_first, x, y), ops.where(is_first, y, x)
+    ends = ops.isinf(high)
+    gap = ops.where(ends, float("-inf"), low - ops.where(ends, 0.0, high))
+    return high + ops.log1p(ops.exp(gap))
 
 
 def _logaddexp2(x: Any, y: Any) -> Any:

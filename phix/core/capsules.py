@@ -8,7 +8,7 @@ from typing import Any
 _UNSIGNED, _BFLOAT = 1, 4  # DLPack's codes of dtypes
 
 
-class _Tensor(ctypes.Structure):
+class _DLTensor(ctypes.Structure):
     """DLPack's DLTensor."""
 
     _fields_ = [
@@ -33,7 +33,7 @@ class _Versioned(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", _DLTensor),
     ]
 
 
@@ -51,7 +51,7 @@ def _relabelled(capsule: Any, found: int, wanted: int) -> Any:
     pointer_of.restype = ctypes.c_void_p
     pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
     name = name_of(capsule)
-    tensor = _Tensor.from_address(pointer_of(capsule, name) + _IN_CAPSULE[name])
+    tensor = _DLTensor.from_address(pointer_of(capsule, name) + _IN_CAPSULE[name])
     if (tensor.code, tensor.bits, tensor.lanes) != (found, 16, 1):
         raise BufferError("the capsule holds another dtype")
     tensor.code = wanted

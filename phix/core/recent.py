@@ -6,11 +6,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
-Value = TypeVar("Value")
+Kept = TypeVar("Kept")
 _NONE: Any = object()
 
 
-class Recent(Generic[Value]):
+class Recent(Generic[Kept]):
     """Values by key, of which those used last are kept, as many as ``most()``.
 
     Threads may share one: a value that another thread is after at that moment may be made twice.
@@ -18,11 +18,11 @@ class Recent(Generic[Value]):
 
     def __init__(self, most: Callable[[], int]) -> None:
         self.most = most
-        self.kept: OrderedDict[Hashable, Value] = OrderedDict()
+        self.kept: OrderedDict[Hashable, Kept] = OrderedDict()
 
-    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+    def get(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
         """The value of ``key``; ``make()`` where there is none."""
-        found: Value = self.kept.pop(key, _NONE)
+        found: Kept = self.kept.pop(key, _NONE)
         if found is _NONE:
             found = make()
         self.kept[key] = found  # behind all others

@@ -201,7 +201,7 @@ def kind_vjp(op_name: str) -> Callable[[Rule], Rule]:
 
 
 def jet(op_name: str) -> Callable[[Rule], Rule]:
-    """Register a rule of Taylor mode: ``rule(*args)``, args in the op's order.
+    """Register a rule of jets: ``rule(*args)``, args in the op's order.
 
     Each tensor comes as a power series, a list ``[x_0, x_1, ..., x_n]``: the value and the Taylor
     coefficients x^(k) / k!, None for one that is zero (a constant is ``[x, None, ...]``); a

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
-
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees, tensor_kinds
@@ -14,11 +12,11 @@ from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import takes
 from phix.core.later import call_op
-from phix.core.tensor import Tensor, TensorBase
+from phix.core.tensor import AroundValue, Tensor, TensorBase
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class SelectedRows:
+class SelectedRows(AroundValue):
     """A table [height, ...] that is zero but in some rows: ``value[k]`` is added to ``rows[k]``.
 
     rows is int64[n], from 0 to height - 1, value [n, ...]; a row may come several times and in any
@@ -46,14 +44,6 @@ class SelectedRows:
     def shape(self) -> tuple[Any, ...]:
         """The dims of the table."""
         return (self.height, *self.value.shape[1:])
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.value.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.value.ndim
 
     def to_dense(self) -> Tensor:
         """The table; what is given for one row several times is added, in float32 at least."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from phix.core.context import Context, context
 
 GRAPH, LOOPS, CODE = "graph", "loops", "code"
-Value = TypeVar("Value")
+Made = TypeVar("Made")
 
 
 class Stage(NamedTuple):
@@ -31,7 +31,7 @@ class Stage(NamedTuple):
 Watcher = Callable[[Stage], None]
 
 
-def made(level: str, name: str, make: Callable[[], Value]) -> Value:
+def made(level: str, name: str, make: Callable[[], Made]) -> Made:
     """What ``make()`` gives: a stage, which the watchers see."""
     if not context.watchers:
         return make()

@@ -379,7 +379,25 @@ class Tracer(TensorBase):
         return id(self)
 
 
-class ValueTracer(Tracer):
+class AroundValue:
+    """What holds a value, and has its dtype and its axes."""
+
+    __slots__ = ()
+
+    value: Any
+
+    @property
+    def dtype(self) -> np.dtype:
+        dtype: np.dtype = self.value.dtype
+        return dtype
+
+    @property
+    def ndim(self) -> int:
+        ndim: int = self.value.ndim
+        return ndim
+
+
+class ValueTracer(AroundValue, Tracer):
     """A tracer around a value of the interpreter's parent, which can be looked at."""
 
     __slots__ = ("value",)
@@ -393,14 +411,6 @@ class ValueTracer(Tracer):
     @property
     def shape(self) -> Shape:
         return self.value.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.value.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.value.ndim
 
     def concrete(self, asked: str) -> Tensor:
         # What a comparison gives, or a rounding to ints, has no derivative to lose.

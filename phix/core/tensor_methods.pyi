@@ -2118,8 +2118,13 @@ class TensorMethods:
     def det(self) -> Tensor:
         """The determinant: the sum over permutations p of sign(p) x[..., 0, p_0] ... x[..., n-1,
         p_(n-1)]. Written out up to n = 3, else from the LU factors. Its gradient, the cofactors, is
-        that of a singular matrix too, by its singular values, and so are higher derivatives: of
-        matrices of rank n - 4 and below up to the third."""
+        that of a singular matrix too, by its singular values, and so are derivatives of every
+        order."""
+    def cofactors(self, directions: Sequence[TensorLike]) -> Tensor:
+        """The derivatives of det(x) by the elements of x, and of those the derivative along each of
+        the directions: out_ij = the mixed derivative of det at x along directions[0], ...,
+        directions[m-1] and the unit matrix e_ij. Along none they are the cofactors of x, det(x)
+        inverse(x)^T where x is regular. Singular matrices have them too."""
     def slogdet(self) -> Tensor:
         """Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant,
         one behind the other: [2, ...]. Of a singular matrix 0 and -inf."""

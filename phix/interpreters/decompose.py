@@ -13,7 +13,7 @@ from phix.core.graph import Graph, Literal, Variable, flat, map_attrs, map_entri
 from phix.core.interpreter import Interpreter
 from phix.core.op import Op
 from phix.interpreters.infer_meta import infer
-from phix.interpreters.stage import Stage, StageTracer, as_entries, finish
+from phix.interpreters.stage import StageTracer, Staging, as_entries, finish
 
 Keep = Callable[[Op], bool]
 
@@ -61,9 +61,9 @@ def keep_derivatives(op: Op) -> bool:
 
 
 @stack.nests
-def rewrite(graph: Graph, make: Callable[[Stage], Interpreter]) -> Graph:
+def rewrite(graph: Graph, make: Callable[[Staging], Interpreter]) -> Graph:
     """``graph`` replayed under the interpreter ``make`` gives, into a new graph."""
-    stage = Stage(None)
+    stage = Staging(None)
     inputs = tuple(Variable(v.name, v.meta) for v in graph.inputs)
     values: dict[Variable, Any] = {
         old: StageTracer(stage, new, None) for old, new in zip(graph.inputs, inputs)

@@ -29,7 +29,7 @@ from phix.interpreters.call_keys import FIXED, asked, call_of, is_plain, keep, p
 from phix.interpreters.decompose import as_entries
 from phix.interpreters.infer_meta import RUN_TIME, infer
 from phix.interpreters.placement import is_loose, on, shared_place
-from phix.interpreters.stage import Stage, StageTracer, finish
+from phix.interpreters.stage import StageTracer, Staging, finish
 from phix.passes import pipeline
 from phix.passes.compiled import Compiled, compile_to_places, lower_to_places
 
@@ -323,7 +323,7 @@ def shape_class(shapes: Any) -> list[Any]:
 
 def single_op_graph(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> Graph:
     """A graph of one equation."""
-    stage = Stage(None)
+    stage = Staging(None)
     variables = map_entries(lambda m: Variable("", m), metas)
     inputs = tuple(flat(variables))
     for number, variable in enumerate(inputs):

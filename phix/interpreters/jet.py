@@ -1,4 +1,4 @@
-"""The Taylor-mode interpreter: values carry truncated power series along.
+"""The interpreter of jets: values carry truncated power series along.
 
 A series is a list ``[x_0, x_1, ..., x_n]`` of the value and the Taylor coefficients x^(k) / k!;
 None is a coefficient that is zero. An op's series comes, in this order, from its rule in Python;
@@ -76,10 +76,10 @@ class Jet(Interpreter):
         return wrapped[0] if len(wrapped) == 1 else wrapped
 
 
-Rule = Callable[[Op, Any, Any], tuple[Any, ...]]
+JetRule = Callable[[Op, Any, Any], tuple[Any, ...]]
 
 
-def _rule(op: Op) -> Rule | None:
+def _rule(op: Op) -> JetRule | None:
     if op.jet_rule is not None:
         return _python_rule
     if is_constant(op):  # before `jvp`, which may be a default of the whole file
@@ -156,7 +156,7 @@ def _bilinear(op: Op, series: Any, attrs: Any) -> tuple[Any, ...]:
     return (row,)
 
 
-_BY_PROPERTY: dict[str | None, Rule] = {"linear": _linear, "bilinear": _bilinear}
+_BY_PROPERTY: dict[str | None, JetRule] = {"linear": _linear, "bilinear": _bilinear}
 
 
 def _by_derivative(op: Op, series: Any, attrs: Any) -> tuple[Any, ...]:

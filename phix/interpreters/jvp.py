@@ -96,10 +96,10 @@ class JVP(Interpreter):
         return value if tangent is None else JVPTracer(self, value, tangent)
 
 
-Rule = Callable[[Op, Any, Any, Any], Any]
+JvpRule = Callable[[Op, Any, Any, Any], Any]
 
 
-def _rule(op: Op) -> Rule | None:
+def _rule(op: Op) -> JvpRule | None:
     if is_constant(op):  # before `jvp`, which may be a default of the whole file
         return _no_tangent
     if op.jvp_rule is not None:
@@ -255,7 +255,7 @@ def _grads_for(op: Op, rule: Op, found: Any, tangents: Any, primals: Any) -> lis
     return grads
 
 
-_BY_PROPERTY: dict[str, Rule] = {
+_BY_PROPERTY: dict[str, JvpRule] = {
     "linear": _linear,
     "bilinear": _bilinear,
     "pointwise": _pointwise,

@@ -47,7 +47,7 @@ class StageTracer(Tracer):
 
     def __init__(
         self,
-        interpreter: Stage,
+        interpreter: Staging,
         variable: Variable,
         source: Source | None,
         origin: Call | None = None,
@@ -72,7 +72,7 @@ class StageTracer(Tracer):
 _meta = attrgetter("meta")
 
 
-class Stage(Interpreter):
+class Staging(Interpreter):
     """Collects equations. Values from outside become literals or constants by reference."""
 
     name = "make_graph"
@@ -187,7 +187,7 @@ def trace(
 
     Ops on constants are staged too. Tensors closed over become constants by reference.
     """
-    stage = Stage(context.current())
+    stage = Staging(context.current())
     inputs = tuple(Variable(n, m) for n, m in zip(_input_names(names, len(metas)), metas))
     with context.transformation(stage), recording():
         here = user_source()

@@ -54,15 +54,8 @@ class Provided:
         outs, pullback = reverse.vjp(function, primals)
         return outs, lambda cotangents: pullback(cotangents, instantiate=False)
 
-    def split(
-        self,
-        graph: Graph,
-        active: Sequence[bool],
-        invariant: Sequence[bool],
-        saveable: Saveable | None = None,
-        inside: bool = False,
-    ) -> Split:
-        return split(graph, active, invariant, saveable, inside)
+    def split(self, *args: Any, **options: Any) -> Split:
+        return split(*args, **options)
 
     def batch(
         self, function: Function, args: Sequence[Any], batched: Sequence[bool], size: DimLike

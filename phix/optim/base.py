@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, TypeVar, Union
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
 from phix.core.given import Kind, named, takes
 from phix.core.tensor import Tensor, TensorBase
 
+C = TypeVar("C", bound=type)
 Schedule = Callable[[Any], Any]
 RateLike = Union[float, Tensor, np.ndarray, Schedule]
 
@@ -30,6 +31,16 @@ def _pickled(transformation: Any) -> Any:
     return type(transformation), tuple(transformation)
 
 
+def _never_copied(cls: C) -> C:
+    """A pair of functions is its own copy, as nothing in it changes; its pickle is refused where
+    the functions have none."""
+    made: Any = cls
+    made.__reduce__ = _pickled
+    made.__copy__ = made.__deepcopy__ = lambda self, *_: self
+    return cls
+
+
+@_never_copied
 class GradientTransformation(NamedTuple):
     """A pair of pure functions that turn gradients into updates of parameters.
 
@@ -49,16 +60,8 @@ class GradientTransformation(NamedTuple):
     init: Callable[[Any], Any]
     update: Callable[..., tuple[Any, Any]]
 
-    def __reduce__(self) -> Any:
-        return _pickled(self)
 
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self
-
-
+@_never_copied
 class GradientTransformationExtraArgs(NamedTuple):
     """A :class:`GradientTransformation` whose ``update`` takes more by keyword, such as ``value``.
 
@@ -69,15 +72,6 @@ class GradientTransformationExtraArgs(NamedTuple):
 
     init: Callable[[Any], Any]
     update: Callable[..., tuple[Any, Any]]
-
-    def __reduce__(self) -> Any:
-        return _pickled(self)
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self
 
 
 Transformation = Union[GradientTransformation, GradientTransformationExtraArgs]
@@ -312,14 +306,14 @@ def apply_updates(params: Any, updates: Any) -> Any:
     given = pytrees.aligned(with_tables(updates), params, "apply_updates: updates")
     leaves, treedef = pytrees.flatten(params)
 
-    def moved(p: Any, u: Any) -> Any:
+    def stepped(p: Any, u: Any) -> Any:
         if u is None:
             return p
         p, u = as_tensor(p), as_tensor(u)
         check_shape(u, p)
         return to_dtype(wide(p) + wide(u), p.dtype)
 
-    return pytrees.unflatten(treedef, [moved(p, u) for p, u in zip(leaves, given)])
+    return pytrees.unflatten(treedef, [stepped(p, u) for p, u in zip(leaves, given)])
 
 
 def _takes_more(update: Callable[..., Any]) -> bool:

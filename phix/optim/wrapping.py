@@ -281,13 +281,13 @@ class MultiSteps:
         grads = mapped(lambda total, g: to_dtype(total, g.dtype), sums, updates)
         is_last = step + 1 >= as_tensor(every)
 
-        def moved(grads: Any, inner: Any) -> Any:
+        def stepped(grads: Any, inner: Any) -> Any:
             return self._opt.update(grads, inner, params, **extra)
 
         def resting(grads: Any, inner: Any) -> Any:
             return mapped(_zero, grads), inner
 
-        out, inner = either(is_last, moved, resting, grads, state.inner_opt_state)
+        out, inner = either(is_last, stepped, resting, grads, state.inner_opt_state)
         new = MultiStepsState(
             ops.where(is_last, 0, step + 1),
             ops.where(is_last, one_more(state.gradient_step), state.gradient_step),

@@ -227,10 +227,10 @@ def _search(value: Any, grad: Any, updates: Any, first: Any, evaluate: Any, sett
 
 def _along(function: Any, params: Any, updates: Any, dtype: Any) -> Callable[[Any], Any]:
     def evaluate(length: Any) -> Any:
-        def moved(p: Any, u: Any) -> Any:
+        def stepped(p: Any, u: Any) -> Any:
             return to_dtype(wide(p) + to_dtype(length, wide(p).dtype) * wide(u), p.dtype)
 
-        value, grad = function(mapped(moved, params, updates))
+        value, grad = function(mapped(stepped, params, updates))
         return to_dtype(value, dtype), to_dtype(dot(grad, updates), dtype), grad
 
     return evaluate

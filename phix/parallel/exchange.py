@@ -13,7 +13,7 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core.source import Source
-from phix.parallel.failures import PLACE
+from phix.parallel.failures import WHEREABOUTS
 
 # What users call the kinds of steps.
 NAMES = {
@@ -63,11 +63,11 @@ class Group:
     ) -> None:
         """Do a step: fill ``out`` by what the ranks' ``x`` are. ``source``: the line it is for."""
         if kind not in _ALONE:
-            PLACE.enter(NAMES[kind], self.name, source)
+            WHEREABOUTS.enter(NAMES[kind], self.name, source)
         if self.watch is not None and kind != "own":
             self.watch(self, kind, detail, x)
         _STEPS[kind](self, detail, x, out)
-        PLACE.leave()
+        WHEREABOUTS.leave()
 
 
 def _bytes(x: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from phix.core.graph import Literal, flat
 from phix.core.source import Source
 from phix.parallel.forms import Move
 from phix.parallel.meshes import Mesh
-from phix.parallel.planning import Convert, GraphPlan, Run, joined_move
+from phix.parallel.planning import Convert, DividedGraph, Run, joined_move
 
 
 class Collective(NamedTuple):
@@ -33,12 +33,12 @@ class Collective(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Division:
     """How a function is run on the parts of a mesh; made by ``explain`` of a sharded function."""
 
     where: str
     mesh: Mesh
-    plan: GraphPlan
+    plan: DividedGraph
     out_tree: Any
     closed: Sequence[Any]
     is_own_derivative: bool
@@ -68,7 +68,9 @@ class Plan:
     __repr__ = __str__
 
 
-def _lines(plan: GraphPlan, mesh: Mesh, times: int | None, depth: int) -> Iterator[tuple[int, Any]]:
+def _lines(
+    plan: DividedGraph, mesh: Mesh, times: int | None, depth: int
+) -> Iterator[tuple[int, Any]]:
     """What a plan does, with the depth at which it stands: texts and collectives."""
     for step in plan.steps:
         if isinstance(step, Convert):
@@ -146,4 +148,4 @@ def _totals(steps: Sequence[Collective]) -> list[str]:
     return [f"{n} {k} over {a}: {size(total[k, a])} a part" for (k, a), n in count.items()]
 
 
-__all__ = ["Collective", "Plan", "size"]
+__all__ = ["Collective", "Division", "size"]

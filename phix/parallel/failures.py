@@ -25,7 +25,7 @@ _SIZE = 1024  # bytes of the file in which a rank keeps where it is
 _installed: list[Any] = []
 
 
-class Place:
+class Whereabouts:
     """Where this rank is, for others to read when it is gone: in a file that is mapped."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Place:
                     self.connection.recv(1)
 
 
-PLACE = Place()
+WHEREABOUTS = Whereabouts()
 
 
 def end_all_on_errors(world: Any, comm: Any) -> None:
@@ -88,7 +88,7 @@ def end_all_on_errors(world: Any, comm: Any) -> None:
             flush=True,
         )
         sys.stdout.flush()
-        PLACE.say("failed", waits=True)
+        WHEREABOUTS.say("failed", waits=True)
         world.Abort(1)
 
     sys.excepthook = hook
@@ -107,13 +107,13 @@ def _watch(world: Any, fresh: Any) -> None:
     with contextlib.suppress(OSError):  # where there is no watcher, the launcher is left
         with open(os.path.join(folder, str(rank)), "w+b") as file:
             file.truncate(_SIZE)
-            PLACE.memory = mmap.mmap(file.fileno(), _SIZE)
+            WHEREABOUTS.memory = mmap.mmap(file.fileno(), _SIZE)
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(os.path.join(folder, "watch"))
-        PLACE.connection = connection
-    PLACE.say(f"{rank} {os.getpid()}")
+        WHEREABOUTS.connection = connection
+    WHEREABOUTS.say(f"{rank} {os.getpid()}")
     pid = os.getpid()
-    atexit.register(lambda: PLACE.say("bye") if os.getpid() == pid else None)
+    atexit.register(lambda: WHEREABOUTS.say("bye") if os.getpid() == pid else None)
 
 
 def _started(here: int, count: int) -> str | None:
@@ -138,4 +138,4 @@ def _started(here: int, count: int) -> str | None:
     return folder
 
 
-__all__ = ["PLACE", "end_all_on_errors"]
+__all__ = ["WHEREABOUTS", "end_all_on_errors"]

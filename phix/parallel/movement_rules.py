@@ -14,8 +14,8 @@ from phix.core.meta import MetaTensor
 from phix.parallel.sharding_rules import (
     Cut,
     Labels,
-    Rule,
     RuleCall,
+    ShardingRule,
     aligned,
     dropped,
     each,
@@ -35,13 +35,13 @@ def _pieces(dims: Sequence[Any], labels: Labels, cut: Cut) -> tuple[int, ...]:
 
 
 @rule("transpose")
-def transpose(call: RuleCall) -> Rule:
+def transpose(call: RuleCall) -> ShardingRule:
     perm = tuple(call.attr("perm"))
-    return Rule((tuple(range(len(perm))),), (perm,), linear=each(0))
+    return ShardingRule((tuple(range(len(perm))),), (perm,), linear=each(0))
 
 
 @rule("reshape")
-def reshape(call: RuleCall) -> Rule:
+def reshape(call: RuleCall) -> ShardingRule:
     """Of dims that become others together, the first is divided where the first of those is."""
     before, after = call.metas[0].dims, call.outs[0].dims
     labels: list[Any] = [None] * len(before)
@@ -52,7 +52,7 @@ def reshape(call: RuleCall) -> Rule:
     def attrs(given: tuple[Any, ...], cut: Cut) -> tuple[Any, ...]:
         return call.with_attr(given, "shape", _pieces(after, tuple(outs), cut))
 
-    return Rule((tuple(labels),), (tuple(outs),), linear=each(0), attrs=attrs)
+    return ShardingRule((tuple(labels),), (tuple(outs),), linear=each(0), attrs=attrs)
 
 
 def _leads(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[int, int]]:
@@ -79,22 +79,22 @@ def _leads(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[int, int]]
 
 
 @rule("expand")
-def expand(call: RuleCall) -> Rule:
+def expand(call: RuleCall) -> ShardingRule:
     out = call.outs[0]
     labels = tuple(range(out.ndim))
 
     def attrs(given: tuple[Any, ...], cut: Cut) -> tuple[Any, ...]:
         return call.with_attr(given, "shape", _pieces(out.dims, labels, cut))
 
-    return Rule((aligned(call.metas[0], out),), (labels,), linear=each(0), attrs=attrs)
+    return ShardingRule((aligned(call.metas[0], out),), (labels,), linear=each(0), attrs=attrs)
 
 
 @rule("concat")
-def concat(call: RuleCall) -> Rule:
+def concat(call: RuleCall) -> ShardingRule:
     rank = call.outs[0].ndim
     labels = dropped(range(rank), [call.attr("axis") % rank] if rank else [])
     count = len(call.metas)
-    return Rule((labels,) * count, (labels,), linear=together(*range(count)))
+    return ShardingRule((labels,) * count, (labels,), linear=together(*range(count)))
 
 
 # -- slices ----------------------------------------------------------------------------------------
@@ -119,30 +119,30 @@ def _slice(call: RuleCall) -> tuple[Labels, Any]:
 
 
 @rule("slice", "strided_slice")
-def cut_out(call: RuleCall) -> Rule:
+def cut_out(call: RuleCall) -> ShardingRule:
     labels, attrs = _slice(call)
     gone = call.attr("decrease_axis") if call.op.name == "slice" else ()
     labels = dropped(labels, gone)
     out = tuple(x for k, x in enumerate(labels) if k not in gone)
-    return Rule((labels,), (out,), linear=each(0), attrs=attrs)
+    return ShardingRule((labels,), (out,), linear=each(0), attrs=attrs)
 
 
 @rule("slice_put")
-def slice_put(call: RuleCall) -> Rule:
+def slice_put(call: RuleCall) -> ShardingRule:
     labels, attrs = _slice(call)
     x, value = call.metas
     behind = x.ndim - value.ndim  # a dim cut short has no label, one of 1 stands for all
     pairs = zip(value.dims, x.dims[behind:], labels[behind:])
     of_value = tuple(label if same(d, wide) else None for d, wide, label in pairs)
-    return Rule((labels, of_value), (labels,), linear=together(0, 1), attrs=attrs)
+    return ShardingRule((labels, of_value), (labels,), linear=together(0, 1), attrs=attrs)
 
 
 @rule("diagonal")
-def diagonal(call: RuleCall) -> Rule:
+def diagonal(call: RuleCall) -> ShardingRule:
     rank = call.metas[0].ndim
     gone = [call.attr("axis1") % rank, call.attr("axis2") % rank]
     rest = tuple(k for k in range(rank) if k not in gone)
-    return Rule((dropped(range(rank), gone),), ((*rest, None),), linear=each(0))
+    return ShardingRule((dropped(range(rank), gone),), ((*rest, None),), linear=each(0))
 
 
 # -- indices ---------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def _zero(x: Any) -> Any:
 
 
 @rule("gather")
-def gather(call: RuleCall) -> Rule:
+def gather(call: RuleCall) -> ShardingRule:
     x, index = call.metas
     axis = call.attr("axis")
     of_x = tuple("at" if k == axis else ("x", k) for k in range(x.ndim))
@@ -179,26 +179,28 @@ def gather(call: RuleCall) -> Rule:
         dims = (*mine.meta.dims, *(1,) * (x.ndim - axis - 1))
         return ops.where(ops.reshape(mine, dims), rows, _zero(rows))
 
-    return Rule((of_x, of_index), (out,), linear=each(0), local=local, looked_up=frozenset({"at"}))
+    return ShardingRule(
+        (of_x, of_index), (out,), linear=each(0), local=local, looked_up=frozenset({"at"})
+    )
 
 
 @rule("gather_nd")
-def gather_nd(call: RuleCall) -> Rule:
+def gather_nd(call: RuleCall) -> ShardingRule:
     x, index = call.metas
     depth = index.dims[-1]
     of_x = tuple(None if k < depth else ("x", k) for k in range(x.ndim))
     of_index = (*(("i", k) for k in range(index.ndim - 1)), None)
     out = (*of_index[:-1], *of_x[depth:])
-    return Rule((of_x, of_index), (out,), linear=each(0))
+    return ShardingRule((of_x, of_index), (out,), linear=each(0))
 
 
 @rule("scatter_nd_add")
-def scatter_nd_add(call: RuleCall) -> Rule:
+def scatter_nd_add(call: RuleCall) -> ShardingRule:
     x, index, _ = call.metas
     depth = index.dims[-1]
     of_x = tuple(None if k < depth else ("x", k) for k in range(x.ndim))
     batch = tuple(("i", k) for k in range(index.ndim - 1))
-    return Rule(
+    return ShardingRule(
         (of_x, (*batch, None), (*batch, *of_x[depth:])),
         (of_x,),
         sums=frozenset(batch),
@@ -208,7 +210,7 @@ def scatter_nd_add(call: RuleCall) -> Rule:
 
 
 @rule("index_put")
-def index_put(call: RuleCall) -> Rule:
+def index_put(call: RuleCall) -> ShardingRule:
     x, *indices, value = call.metas
     axes, adds = call.attr("axes"), call.attr("accumulate")
     rank = max((i.ndim for i in indices), default=0)
@@ -233,7 +235,7 @@ def index_put(call: RuleCall) -> Rule:
         added = ops.where(mask, values[2], _zero(values[2]))
         return ops.index_put(values[0], [index], added, *attrs)
 
-    return Rule(
+    return ShardingRule(
         (of_x, *(named(i, batch) for i in indices), named(value, shape)),
         (of_x,),
         sums=frozenset(n for n in names[:rank] if n is not None),
@@ -245,7 +247,7 @@ def index_put(call: RuleCall) -> Rule:
 
 
 @rule("take_along_axis")
-def take_along_axis(call: RuleCall) -> Rule:
+def take_along_axis(call: RuleCall) -> ShardingRule:
     arr, indices = call.metas
     axis, out = call.attr("axis"), call.outs[0]
     here = lambda labels, name: (*labels[:axis], name, *labels[axis + 1 :])  # noqa: E731
@@ -256,7 +258,7 @@ def take_along_axis(call: RuleCall) -> Rule:
         found = ops.take_along_axis(values[0], index, *attrs)
         return ops.where(mine, found, _zero(found))
 
-    return Rule(
+    return ShardingRule(
         (here(of_arr, "at"), here(of_index, axis)),
         (tuple(range(out.ndim)),),
         linear=each(0),
@@ -266,7 +268,7 @@ def take_along_axis(call: RuleCall) -> Rule:
 
 
 @rule("put_along_axis")
-def put_along_axis(call: RuleCall) -> Rule:
+def put_along_axis(call: RuleCall) -> ShardingRule:
     arr, indices, values = call.metas
     axis = call.attr("axis")
     adds = call.attr("reduce") == "add" and call.attr("include_self")
@@ -283,7 +285,7 @@ def put_along_axis(call: RuleCall) -> Rule:
         added = ops.where(mine, given[2], _zero(given[2]))
         return ops.put_along_axis(given[0], index, added, *attrs)
 
-    return Rule(
+    return ShardingRule(
         (of_arr, of_index, of_values),
         (of_arr,),
         sums=frozenset({"a"}) if adds else frozenset(),

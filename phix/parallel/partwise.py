@@ -17,14 +17,14 @@ from phix.core.conversion import tensor_from_scalar
 from phix.core.graph import Literal, flat, map_entries, substitute_attrs
 from phix.core.source import replay
 from phix.parallel.forms import WHOLE, Form, move
-from phix.parallel.planning import Convert, GraphPlan, Run
+from phix.parallel.planning import Convert, DividedGraph, Run
 
 
 class Parts:
     """A plan at work on one part: the values that are there, by variable and form."""
 
     def __init__(
-        self, plan: GraphPlan, sizes: Mapping[str, int], env: Mapping[Any, Any] | None = None
+        self, plan: DividedGraph, sizes: Mapping[str, int], env: Mapping[Any, Any] | None = None
     ) -> None:
         self.plan, self.sizes = plan, sizes
         self.env = dict(env or {})  # sizes that are found on the way
@@ -101,12 +101,12 @@ class Parts:
         return context.current().process(op, inputs, attrs)
 
 
-def run(plan: GraphPlan, inputs: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
+def run(plan: DividedGraph, inputs: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
     """The parts of what a plan gives."""
     return Parts(plan, sizes).run(inputs)
 
 
-def _inside(plan: GraphPlan, inputs: Sequence[Any], around: Parts) -> tuple[Any, ...]:
+def _inside(plan: DividedGraph, inputs: Sequence[Any], around: Parts) -> tuple[Any, ...]:
     """The parts of what the plan of a graph inside gives."""
     return tuple(Parts(plan, around.sizes, around.env).run(inputs))
 

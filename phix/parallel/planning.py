@@ -33,7 +33,7 @@ from phix.parallel.forms import (
     local_bytes,
     moves,
 )
-from phix.parallel.sharding_rules import Rule
+from phix.parallel.sharding_rules import ShardingRule
 from phix.parallel.suggestions import suggested
 
 Sizes = Mapping[str, int]
@@ -69,14 +69,14 @@ class Run:
     equation: Equation
     operands: tuple[Form, ...]
     outs: tuple[Form, ...]
-    rule: Rule | None = None
+    rule: ShardingRule | None = None
     cut: Mapping[Any, tuple[str, int]] = field(default_factory=dict)
     joined: tuple[tuple[str, str], ...] = ()  # how extremes are joined, and along which axes
-    inner: tuple[GraphPlan, ...] = ()
+    inner: tuple[DividedGraph, ...] = ()
 
 
 @dataclass(frozen=True)
-class GraphPlan:
+class DividedGraph:
     """The steps of a graph, from inputs in some forms to outputs in some forms."""
 
     graph: Graph
@@ -114,7 +114,7 @@ class Planner:
         self.cost = 0.0
         self.uncovered: list[Equation] = []
 
-    def plan(self, outputs: Sequence[Form | None]) -> GraphPlan:
+    def plan(self, outputs: Sequence[Form | None]) -> DividedGraph:
         """``outputs``: the form that each must have, None for that which it has."""
         self.suggested = suggested(self.graph, self.inputs, outputs)
         for equation in self.graph.equations:
@@ -126,7 +126,7 @@ class Planner:
             source = self.made[atom].source if atom in self.made else None
             self.bring(atom, form, source, "the result")
             found.append(form)
-        return GraphPlan(
+        return DividedGraph(
             self.graph, self.inputs, tuple(found), tuple(self.steps), self.cost,
             tuple(self.uncovered),
         )  # fmt: skip
@@ -223,10 +223,10 @@ class Planner:
         equation: Equation,
         forms: Sequence[Form],
         outs: Sequence[Form],
-        rule: Rule | None = None,
+        rule: ShardingRule | None = None,
         cut: Any = None,
         joined: Sequence[tuple[str, str]] = (),
-        inner: Sequence[GraphPlan] = (),
+        inner: Sequence[DividedGraph] = (),
         cost: float = 0.0,
     ) -> None:
         atoms, made = flat(equation.inputs), flat(equation.outputs)
@@ -239,7 +239,7 @@ class Planner:
             Run(equation, tuple(forms), tuple(outs), rule, cut or {}, tuple(joined), tuple(inner))
         )
 
-    def ways(self, equation: Equation, rule: Rule, atoms: Sequence[Any]) -> Iterator[Any]:
+    def ways(self, equation: Equation, rule: ShardingRule, atoms: Sequence[Any]) -> Iterator[Any]:
         """The ways to run an op on parts, each with its cost."""
         made = flat(equation.outputs)
         options = [self.modes(axis, rule, atoms) for axis in self.sizes]
@@ -268,7 +268,7 @@ class Planner:
             return False
         return fits(atom.meta, form, self.sizes)
 
-    def modes(self, axis: str, rule: Rule, atoms: Sequence[Any]) -> list[Mode]:
+    def modes(self, axis: str, rule: ShardingRule, atoms: Sequence[Any]) -> list[Mode]:
         """How an axis may take part: as what is divided or pending along it by now suggests."""
         found: list[Mode] = []
         for operands in rule.linear:
@@ -289,7 +289,7 @@ class Planner:
 
     def price(
         self,
-        rule: Rule,
+        rule: ShardingRule,
         atoms: Sequence[Any],
         forms: Sequence[Form],
         made: Sequence[Any],
@@ -316,7 +316,7 @@ class Planner:
         )
 
 
-def _operand(mode: Mode, rule: Rule, number: int) -> Any:
+def _operand(mode: Mode, rule: ShardingRule, number: int) -> Any:
     """Where an axis stands in an operand."""
     if mode is None:
         return None
@@ -328,7 +328,7 @@ def _operand(mode: Mode, rule: Rule, number: int) -> Any:
     return PENDING if what in rule.sums and number in rule.carried else None
 
 
-def _out(mode: Mode, rule: Rule, number: int) -> Any:
+def _out(mode: Mode, rule: ShardingRule, number: int) -> Any:
     if mode is None:
         return None
     kind, what = mode
@@ -342,10 +342,10 @@ def _out(mode: Mode, rule: Rule, number: int) -> Any:
 # -- graphs inside ---------------------------------------------------------------------------------
 def plan(
     graph: Graph, inputs: Sequence[Form], outputs: Sequence[Form | None], sizes: Sizes
-) -> GraphPlan:
+) -> DividedGraph:
     """The plan of a graph whose inputs come in these forms, and whose outputs are to have those."""
     key = ("plan", tuple(inputs), tuple(outputs), tuple(sizes.items()))
-    found: GraphPlan | None = graph.memo.get(key)
+    found: DividedGraph | None = graph.memo.get(key)
     if found is None:
         found = graph.memo[key] = Planner(graph, inputs, sizes).plan(outputs)
     return found
@@ -385,13 +385,13 @@ def _carried(before: Sequence[Form], after: Sequence[Form], metas: Any, sizes: S
 
 def _loop(
     planner: Planner, init: Sequence[Any], body: Graph, run: Any, steps: float
-) -> tuple[list[Form], list[GraphPlan]]:
+) -> tuple[list[Form], list[DividedGraph]]:
     """The forms of what a loop carries, and the plans of its graphs: the cheapest of those tried.
 
     ``run(forms, wanted)`` plans the graphs for a carry of these forms, the body's as the last.
     """
 
-    def priced(forms: list[Form]) -> tuple[float, list[Form], list[GraphPlan]]:
+    def priced(forms: list[Form]) -> tuple[float, list[Form], list[DividedGraph]]:
         plans = run(forms, forms)
         total = steps * sum(p.cost for p in plans)
         for atom, form in zip(init, forms):
@@ -444,7 +444,7 @@ def _scan(planner: Planner, equation: Equation) -> Any:
     given = _settled(planner, constants)
     slices = [_shifted(f, -1) for f in rows]
 
-    def run(forms: Any, wanted: Any) -> list[GraphPlan]:
+    def run(forms: Any, wanted: Any) -> list[DividedGraph]:
         free = [None] * (len(body.outputs) - len(forms))
         return [plan(body, [*forms, *slices, *given], [*wanted, *free], planner.sizes)]
 
@@ -460,7 +460,7 @@ def _while(planner: Planner, equation: Equation) -> Any:
     cond, body = equation.attrs
     given = _settled(planner, constants)
 
-    def run(forms: Any, wanted: Any) -> list[GraphPlan]:
+    def run(forms: Any, wanted: Any) -> list[DividedGraph]:
         inputs = [*forms, *given]
         return [
             plan(cond, inputs, [WHOLE] * len(cond.outputs), planner.sizes),

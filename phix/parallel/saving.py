@@ -183,7 +183,7 @@ def _digest(writer: _PartWriter) -> int:
     return int.from_bytes(found[:7], "big")
 
 
-def _place_of(rank: int, mesh: Mesh) -> dict[str, int]:
+def _coordinates(rank: int, mesh: Mesh) -> dict[str, int]:
     """Where along each axis the process of a number is."""
     if mesh.is_virtual:
         return dict.fromkeys(mesh.axes, 0)
@@ -192,7 +192,7 @@ def _place_of(rank: int, mesh: Mesh) -> dict[str, int]:
 
 def _is_writer(dims: Dims, mesh: Mesh, rank: int | None = None) -> bool:
     """Whether a process writes its part: of those that have the same one it is the first."""
-    place = _place_of(mesh.rank if rank is None else rank, mesh)
+    place = _coordinates(mesh.rank if rank is None else rank, mesh)
     return all(at == 0 for name, at in place.items() if name not in dims)
 
 
@@ -214,7 +214,7 @@ def _commit(folder: str, token: int, writer: _PartWriter, mesh: Mesh) -> None:
         parts = []
         for rank in ranks:
             if _is_writer(dims, mesh, rank):
-                place = _place_of(rank, mesh)
+                place = _coordinates(rank, mesh)
                 start = [s * int(place[n]) if n else 0 for s, n in zip(array.shape, dims)]
                 parts.append({"file": _part_name(token, rank), "start": start})
         tensors[name] = {
@@ -375,7 +375,7 @@ def _region(name: str, shape: Sequence[int], dims: Dims, mesh: Mesh) -> tuple[li
             f"load: the spec {dims} is of {len(dims)} dims, and {name!r} is of {list(shape)}; give "
             "a spec of as many dims, or None"
         )
-    place = _place_of(mesh.rank, mesh)
+    place = _coordinates(mesh.rank, mesh)
     start, own = [], []
     for size, axis in itertools.zip_longest(shape, dims):
         count = _count(axis, mesh)

@@ -20,7 +20,7 @@ from phix.core.transforms import transforms
 from phix.interpreters.decompose import decompose
 from phix.parallel import movement_rules as _movement  # noqa: F401 - registers its rules
 from phix.parallel import partwise, planning
-from phix.parallel.explaining import Plan
+from phix.parallel.explaining import Division
 from phix.parallel.forms import Form, fits
 from phix.parallel.meshes import Mesh
 from phix.parallel.programs import argument_specs, result_specs, spmd
@@ -43,7 +43,7 @@ class Sharded(Generic[P, R]):
         self.function, self.mesh = function, mesh
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
         self.sizes = {name: n for name, n in mesh.axes.items() if n > 1}
-        self._plans: dict[Any, tuple[planning.GraphPlan, bool]] = {}
+        self._plans: dict[Any, tuple[planning.DividedGraph, bool]] = {}
 
     def __repr__(self) -> str:
         return f"<{function_name(self.function)} sharded on {self.mesh}>"
@@ -68,7 +68,7 @@ class Sharded(Generic[P, R]):
         )(*inputs)
         return pytrees.unflatten(made.out_tree, list(outs))
 
-    def explain(self, *args: Any, **kwargs: Any) -> Plan:
+    def explain(self, *args: Any, **kwargs: Any) -> Division:
         """The plan for arguments like these, which prints: each value's sharding, each step between
         the parts with its bytes and the line it comes from.
 
@@ -77,7 +77,7 @@ class Sharded(Generic[P, R]):
         """
         return self._planned(args, kwargs, {})
 
-    def _planned(self, args: Any, kwargs: Any, known: dict[Any, Any]) -> Plan:
+    def _planned(self, args: Any, kwargs: Any, known: dict[Any, Any]) -> Division:
         """The plan of a call; ``known`` has those of graphs that compute the same."""
         metas, treedef = flat_specs((args, kwargs), self.where)
         specs = argument_specs(
@@ -108,7 +108,7 @@ class Sharded(Generic[P, R]):
             whole = decompose(graph, _stays)
             known[key] = (planning.plan(whole, inputs, wanted, self.sizes), own)
         found, own = known[key]
-        return Plan(self.where, self.mesh, found, run.out_tree, closed, own)
+        return Division(self.where, self.mesh, found, run.out_tree, closed, own)
 
     def _whole(self, meta: MetaTensor, spec: Dims) -> MetaTensor:
         """The meta of an argument whole: between processes each has its part of it."""

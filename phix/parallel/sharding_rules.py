@@ -24,7 +24,7 @@ Cut = Mapping[Any, tuple[str, int]]  # label -> the axis that divides it, and am
 
 
 @dataclass(frozen=True)
-class Rule:
+class ShardingRule:
     """How one call of an op can be divided.
 
     Attributes:
@@ -76,7 +76,7 @@ class RuleCall:
         return (*attrs[:at], value, *attrs[at + 1 :])
 
 
-Make = Callable[[RuleCall], Rule]
+Make = Callable[[RuleCall], ShardingRule]
 RULES: dict[str, Make] = {}
 
 
@@ -91,7 +91,7 @@ def rule(*names: str) -> Callable[[Make], Make]:
     return decorator
 
 
-def rule_of(equation: Equation) -> Rule | None:
+def rule_of(equation: Equation) -> ShardingRule | None:
     """The rule of an equation; None where none covers it."""
     op = equation.op
     make = RULES.get(op.name)
@@ -102,9 +102,9 @@ def rule_of(equation: Equation) -> Rule | None:
     return None if make is None else make(RuleCall(equation))
 
 
-def whole(call: RuleCall) -> Rule:
+def whole(call: RuleCall) -> ShardingRule:
     """Nothing is divided."""
-    return Rule(
+    return ShardingRule(
         tuple((None,) * m.ndim for m in call.metas), tuple((None,) * m.ndim for m in call.outs)
     )
 
@@ -149,7 +149,7 @@ _LINEAR: dict[str, tuple[frozenset[int], ...]] = {
 }
 
 
-def pointwise(call: RuleCall) -> Rule:
+def pointwise(call: RuleCall) -> ShardingRule:
     out = call.outs[0]
     linear = _LINEAR.get(call.op.name, ())
     is_float = dt.is_differentiable(out.dtype)
@@ -162,7 +162,7 @@ def pointwise(call: RuleCall) -> Rule:
     if call.op.name == "cast" and _widens(call.metas[0].dtype, out.dtype):
         linear = each(0)
     labels = tuple(aligned(m, out) for m in call.metas)
-    return Rule(labels, (tuple(range(out.ndim)),), linear=linear)
+    return ShardingRule(labels, (tuple(range(out.ndim)),), linear=linear)
 
 
 RULES["stop_gradient"] = pointwise
@@ -190,9 +190,9 @@ def _widens(before: Any, after: Any) -> bool:
 
 
 @rule("io_copy")
-def same(call: RuleCall) -> Rule:
+def same(call: RuleCall) -> ShardingRule:
     labels = tuple(range(call.outs[0].ndim))
-    return Rule((labels,), (labels,), linear=each(0))
+    return ShardingRule((labels,), (labels,), linear=each(0))
 
 
 # -- reductions ------------------------------------------------------------------------------------
@@ -201,16 +201,16 @@ def _reduced(rank: int, axes: Sequence[int], keepdim: bool) -> Labels:
 
 
 @rule("sum")
-def total(call: RuleCall) -> Rule:
+def total(call: RuleCall) -> ShardingRule:
     rank, axes = call.metas[0].ndim, call.attr("axis")
     out = _reduced(rank, axes, call.attr("keepdim"))
     is_sum = call.outs[0].dtype != dt.bool_
     linear = each(0) if _widens(call.metas[0].dtype, call.outs[0].dtype) else ()
     labels = tuple(range(rank)) if is_sum else dropped(range(rank), axes)
-    return _summed(Rule((labels,), (out,), sums=frozenset(axes), linear=linear), call)
+    return _summed(ShardingRule((labels,), (out,), sums=frozenset(axes), linear=linear), call)
 
 
-def _summed(rule: Rule, call: RuleCall) -> Rule:
+def _summed(rule: ShardingRule, call: RuleCall) -> ShardingRule:
     """A sum in half precision has its parts added before it is rounded."""
     if call.outs[0].dtype not in (dt.float16, dt.bfloat16):
         return rule
@@ -219,50 +219,52 @@ def _summed(rule: Rule, call: RuleCall) -> Rule:
 
 
 @rule("max", "min", "any", "all")
-def extreme(call: RuleCall) -> Rule:
+def extreme(call: RuleCall) -> ShardingRule:
     rank, axes = call.metas[0].ndim, call.attr("axis")
     out = _reduced(rank, axes, call.attr("keepdim"))
     is_real = dt.kind(call.metas[0].dtype) != "complex"
     labels = tuple(range(rank)) if is_real else dropped(range(rank), axes)
-    return Rule((labels,), (out,), extremes=dict.fromkeys(axes, call.op.name))
+    return ShardingRule((labels,), (out,), extremes=dict.fromkeys(axes, call.op.name))
 
 
 @rule("prod")
-def product(call: RuleCall) -> Rule:
+def product(call: RuleCall) -> ShardingRule:
     rank, axes = call.metas[0].ndim, call.attr("axis")
     if call.attr("reduce_all"):
         axes = tuple(range(rank))
     out = _reduced(rank, axes, call.attr("keepdim"))
-    return Rule((dropped(range(rank), axes),), (out,))
+    return ShardingRule((dropped(range(rank), axes),), (out,))
 
 
 @rule("argmax", "argmin")
-def extreme_index(call: RuleCall) -> Rule:
+def extreme_index(call: RuleCall) -> ShardingRule:
     rank = call.metas[0].ndim
     axes = range(rank) if call.attr("flatten") or not rank else (call.attr("axis"),)
-    return Rule((dropped(range(rank), axes),), (_reduced(rank, axes, call.attr("keepdims")),))
+    return ShardingRule(
+        (dropped(range(rank), axes),), (_reduced(rank, axes, call.attr("keepdims")),)
+    )
 
 
 @rule("reduce_as")
-def sum_to(call: RuleCall) -> Rule:
+def sum_to(call: RuleCall) -> ShardingRule:
     x, target = call.metas
     start = x.ndim - target.ndim
     kept = aligned(target, x)
     sums = [k for k in range(x.ndim) if k < start or kept[k - start] is None]
     linear = each(0) if _widens(x.dtype, call.outs[0].dtype) else ()
-    found = Rule((tuple(range(x.ndim)), kept), (kept,), sums=frozenset(sums), linear=linear)
+    found = ShardingRule((tuple(range(x.ndim)), kept), (kept,), sums=frozenset(sums), linear=linear)
     return _summed(found, call)
 
 
 # -- along one axis --------------------------------------------------------------------------------
-def _whole_along(call: RuleCall, axes: Sequence[int], linear: Any = ()) -> Rule:
+def _whole_along(call: RuleCall, axes: Sequence[int], linear: Any = ()) -> ShardingRule:
     labels = tuple(dropped(range(m.ndim), axes) for m in call.metas)
     outs = tuple(dropped(range(m.ndim), axes) for m in call.outs)
-    return Rule(labels, outs, linear=linear)
+    return ShardingRule(labels, outs, linear=linear)
 
 
 @rule("argsort", "sort", "topk", "cummax", "cummin", "linear_recurrence", "cumsum", "cumprod")
-def along_axis(call: RuleCall) -> Rule:
+def along_axis(call: RuleCall) -> ShardingRule:
     if "flatten" in call.op.attr_names and call.attr("flatten"):
         return whole(call)
     axis = call.attr("dim" if call.op.name == "cumprod" else "axis")
@@ -274,30 +276,30 @@ def along_axis(call: RuleCall) -> Rule:
 
 
 @rule("fft_c2c", "fft_r2c", "fft_c2r")
-def fft(call: RuleCall) -> Rule:
+def fft(call: RuleCall) -> ShardingRule:
     return _whole_along(call, call.attr("axes"), each(0))
 
 
 @rule("flip")
-def flip(call: RuleCall) -> Rule:
+def flip(call: RuleCall) -> ShardingRule:
     return _whole_along(call, [a % call.metas[0].ndim for a in call.attr("axis")], each(0))
 
 
 @rule("roll")
-def roll(call: RuleCall) -> Rule:
+def roll(call: RuleCall) -> ShardingRule:
     rank, axes = call.metas[0].ndim, call.attr("axis")
     return _whole_along(call, [a % rank for a in axes] if axes else range(rank), each(0))
 
 
 @rule("pad")
-def pad(call: RuleCall) -> Rule:
+def pad(call: RuleCall) -> ShardingRule:
     pairs = call.attr("paddings")
     axes = [k for k in range(call.metas[0].ndim) if any(pairs[2 * k : 2 * k + 2])]
     linear = each(0) if is_zero(call.attr("pad_value")) else ()
     return _whole_along(call, axes, linear)
 
 
-def matrices(call: RuleCall) -> Rule:
+def matrices(call: RuleCall) -> ShardingRule:
     """Matrices in the last two dims, of which what stands in front is a batch."""
     ranks = [m.ndim for m in call.metas]
     lead = ranks[0] - 2
@@ -306,7 +308,7 @@ def matrices(call: RuleCall) -> Rule:
     if not is_alike:
         return whole(call)
     cut = lambda m: tuple(k if k < lead else None for k in range(m.ndim))  # noqa: E731
-    return Rule(tuple(map(cut, call.metas)), tuple(map(cut, call.outs)))
+    return ShardingRule(tuple(map(cut, call.metas)), tuple(map(cut, call.outs)))
 
 
 RULES["lu_permutation"] = matrices
@@ -314,7 +316,7 @@ RULES["lu_permutation"] = matrices
 
 # -- contractions ----------------------------------------------------------------------------------
 @rule("matmul")
-def matmul(call: RuleCall) -> Rule:
+def matmul(call: RuleCall) -> ShardingRule:
     x, y = call.metas
     out = call.outs[0]
     rows, columns = x.ndim > 1, y.ndim > 1
@@ -333,7 +335,7 @@ def matmul(call: RuleCall) -> Rule:
     ends = (*range(lead), *(["m"] if rows else []), *(["n"] if columns else []))
     depth = elements(x.dims[xs.index("k") - len(xs) :][:1])
     is_number = out.dtype != dt.bool_
-    return Rule(
+    return ShardingRule(
         (labels(x, xs), labels(y, ys)),
         (ends,),
         sums=frozenset({"k"}) if is_number else frozenset(),
@@ -342,7 +344,7 @@ def matmul(call: RuleCall) -> Rule:
 
 
 @rule("conv2d")
-def conv2d(call: RuleCall) -> Rule:
+def conv2d(call: RuleCall) -> ShardingRule:
     w = call.metas[1]
     is_last = call.attr("data_format") == "NHWC"
     is_grouped = call.attr("groups") != 1
@@ -350,4 +352,4 @@ def conv2d(call: RuleCall) -> Rule:
     image = lambda k: ("n", None, None, k) if is_last else ("n", k, None, None)  # noqa: E731
     taps = (o, c, None, None)
     flops = elements(call.outs[0].dims) * elements(w.dims[1:])
-    return Rule((image(c), taps), (image(o),), sums=frozenset({"c"}), flops=flops)
+    return ShardingRule((image(c), taps), (image(o),), sums=frozenset({"c"}), flops=flops)

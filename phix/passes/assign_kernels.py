@@ -40,7 +40,7 @@ from phix.interpreters.decompose import decompose
 from phix.interpreters.infer_meta import infer
 from phix.interpreters.stage import finish
 from phix.passes import layouts
-from phix.passes.forms import Data, Form, Order, Writer, asked_place, kernel_place
+from phix.passes.forms import Data, MemoryForm, Order, Writer, asked_place, kernel_place
 
 # Values that follow no input are written down where they are needed, if they are of so few steps.
 _LONGEST_RECIPE = 8
@@ -92,7 +92,7 @@ class AssignKernels(Writer):
         for number, (variable, home) in enumerate(zip(graph.inputs, homes)):
             place = home or CPU
             new = Variable(variable.name, variable.meta, State(place))
-            data = Data(variable.meta, {Form(place, None, variable.meta.dtype): new})
+            data = Data(variable.meta, {MemoryForm(place, None, variable.meta.dtype): new})
             what = f"argument {number} ({variable.name})"
             self.values[variable] = PlacedValue(data, home, lambda what=what: what)  # type: ignore[misc]
             inputs.append(new)
@@ -110,7 +110,7 @@ class AssignKernels(Writer):
         if isinstance(value, Literal):
             return value
         place = self.end or value.home or self.main
-        return self.want(value.data, Form(place, None, value.meta.dtype))
+        return self.want(value.data, MemoryForm(place, None, value.meta.dtype))
 
     def read(self, atom: Any) -> Given:
         return atom if isinstance(atom, Literal) else self.values[atom]
@@ -119,7 +119,7 @@ class AssignKernels(Writer):
         """What is closed over: on the host it goes anywhere, elsewhere it stays."""
         variable = Variable("", value.meta, State(value.place))
         self.constants[variable] = value
-        data = Data(value.meta, {Form(value.place, None, value.dtype): variable})
+        data = Data(value.meta, {MemoryForm(value.place, None, value.dtype): variable})
         home = None if value.place == CPU else value.place
         return PlacedValue(data, home, lambda: f"{value.meta} closed over")
 
@@ -128,7 +128,7 @@ class AssignKernels(Writer):
         given = map_entries(self.read, equation.inputs)
         outputs = flat(equation.outputs)
         if "moves" in equation.op.traits:
-            self.values[outputs[0]] = _moved(equation, given)
+            self.values[outputs[0]] = _relocated(equation, given)
             return
         place = _shared_place(equation, given)
         steps = 1 + sum(v.data.steps for v in flat(given) if isinstance(v, PlacedValue))
@@ -180,16 +180,16 @@ class AssignKernels(Writer):
         as_is = kernel_keys.as_they_are(op) if is_function else ()
         cast = kernel_keys.cast_to_key(op) if is_function else ()
 
-        def form(value: Given, name: str, state: Asked) -> Form:
+        def form(value: Given, name: str, state: Asked) -> MemoryForm:
             if name in as_is:
-                return Form(_home_of(value, where), None, value.meta.dtype)
+                return MemoryForm(_home_of(value, where), None, value.meta.dtype)
             to_key = name in cast or value.meta.dtype == asked.dtype
             dtype = key.dtype if to_key else value.meta.dtype
             if dt.is_complex(value.meta.dtype) and name in cast and not dt.is_complex(dtype):
                 raise _not_real(op, name, value.meta.dtype, dtype)
             order = orders.get(name) if value.meta.ndim else None
             order = layouts.argument_order(op, name, asked, order, state, value.meta.ndim)
-            return Form(asked_place(state, where), order, state.dtype or dtype)
+            return MemoryForm(asked_place(state, where), order, state.dtype or dtype)
 
         inputs = tuple(
             entry if entry is None
@@ -204,7 +204,7 @@ class AssignKernels(Writer):
             )
         return self.write(equation, inputs, attrs, kernel, where, orders, place)
 
-    def atom(self, value: Given, form: Form, where: Place) -> Any:
+    def atom(self, value: Given, form: MemoryForm, where: Place) -> Any:
         """The variable of a value in that form, for a kernel on ``where``; numbers stay numbers
         there, and are constants elsewhere."""
         if isinstance(value, Literal):
@@ -222,7 +222,7 @@ class AssignKernels(Writer):
         def atom(value: Given, home: Place) -> Any:
             if isinstance(value, Literal):
                 return value
-            return self.want(value.data, Form(home, None, value.meta.dtype))
+            return self.want(value.data, MemoryForm(home, None, value.meta.dtype))
 
         homes = [_home_of(v, place) for v in flat((given[number],))] if number >= 0 else []
         inputs = list(map_entries(lambda v: atom(v, place), given))
@@ -261,7 +261,7 @@ class AssignKernels(Writer):
             order = layouts.argument_order(op, name, asked, order, state, variable.meta.ndim)
             if order is not None:
                 meta = meta.with_dims(order.dims(meta.dims))
-            form = Form(asked_place(state, where), order, meta.dtype)
+            form = MemoryForm(asked_place(state, where), order, meta.dtype)
             new = Variable("", meta, State(form.place, ANY if order is None else order.layout))
             data = Data(variable.meta, {form: new})
             values.append(PlacedValue(data, place, lambda: _made_by(variable, equation)))
@@ -310,7 +310,7 @@ class AssignKernels(Writer):
             raise KernelNotFoundError(f"{error}{at}") from None
 
 
-def _moved(equation: Equation, given: Any) -> Given:
+def _relocated(equation: Equation, given: Any) -> Given:
     """A copy: the same data, said to live elsewhere. It is made where something asks for it."""
     named = next((a for a in equation.attrs if isinstance(a, Place)), None)
     if isinstance(given[0], Literal):

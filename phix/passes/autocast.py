@@ -21,7 +21,7 @@ from phix.core.op import Op
 from phix.core.rules import OPS
 from phix.core.tensor import Tensor
 from phix.interpreters.infer_meta import infer
-from phix.interpreters.stage import Stage, StageTracer, trace
+from phix.interpreters.stage import StageTracer, Staging, trace
 
 LOW, FULL, WIDEST = "low_precision", "full_precision", "widest"
 
@@ -56,7 +56,7 @@ class Autocast(Interpreter):
 
     name = "autocast"
 
-    def __init__(self, parent: Stage, policy: Policy) -> None:
+    def __init__(self, parent: Staging, policy: Policy) -> None:
         super().__init__(parent)
         self.stage = parent
         self.policy = policy
@@ -153,7 +153,7 @@ def autocast(graph: Graph, policy: Policy) -> Graph:
 
     def rewritten(*inputs: Any) -> list[Any]:
         staging = context.current()
-        assert isinstance(staging, Stage)
+        assert isinstance(staging, Staging)
         interpreter = Autocast(staging, policy)
         with context.transformation(interpreter):
             return [interpreter.restore(x) for x in graph(*inputs)]

@@ -63,7 +63,7 @@ class Order(NamedTuple):
         return (*(p + (p > axis) for p in self.perm), axis + 1)
 
 
-class Form(NamedTuple):
+class MemoryForm(NamedTuple):
     """What a value is brought into; order None is that of the given graph."""
 
     place: Place
@@ -76,7 +76,7 @@ class Data:
     """A value of the given graph and the variables of the new one that hold it, by their forms."""
 
     meta: MetaTensor
-    forms: dict[Form, Variable]
+    forms: dict[MemoryForm, Variable]
     make: Callable[[Place], None] | None = None  # of a value that is computed where it is needed
     steps: int = 0  # how many such equations it is made of
 
@@ -89,7 +89,7 @@ class Writer:
         self.constants: dict[Variable, Tensor] = {}
         self.source: Any = None  # of the equation at work
 
-    def want(self, data: Data, form: Form) -> Variable:
+    def want(self, data: Data, form: MemoryForm) -> Variable:
         """The variable that holds ``data`` in that form, made if there is none yet."""
         found = data.forms.get(form)
         if found is not None:
@@ -115,7 +115,7 @@ class Writer:
             self.restate(data, data.forms[step], step, form)
         return self.want(data, form)
 
-    def restate(self, data: Data, x: Variable, have: Form, form: Form) -> None:
+    def restate(self, data: Data, x: Variable, have: MemoryForm, form: MemoryForm) -> None:
         """``x`` in another order or dtype, on its place; where no kernel does that, elsewhere."""
         for op, attrs, meta in restatements(x, have, form):
             kernel = kernel_selection.choose(op, KernelKey("", ANY, x.meta.dtype), form.place.kind)
@@ -146,7 +146,7 @@ class Writer:
         return new
 
 
-def _forms_on(data: Data, place: Place) -> list[Form]:
+def _forms_on(data: Data, place: Place) -> list[MemoryForm]:
     """The forms of a value on a place, in its own dtype."""
     return [f for f in data.forms if f.place == place and f.dtype == data.meta.dtype]
 
@@ -165,7 +165,7 @@ def asked_place(asked: Asked, place: Place) -> Place:
 Calls = list[tuple[Op, tuple[Any, ...], Any]]  # ops, their attributes, the metas they give
 
 
-def restatements(x: Variable, have: Form, form: Form) -> Calls:
+def restatements(x: Variable, have: MemoryForm, form: MemoryForm) -> Calls:
     """The calls that bring ``x`` from one order or dtype to the other."""
     calls: Calls = []
     meta = x.meta

@@ -14,7 +14,7 @@ from phix.core.interpreter import Interpreter
 from phix.core.op import Op
 from phix.interpreters.decompose import rewrite
 from phix.interpreters.equal_calls import call_key
-from phix.interpreters.stage import Stage
+from phix.interpreters.stage import Staging
 
 
 class Simplify(Interpreter):
@@ -22,7 +22,7 @@ class Simplify(Interpreter):
 
     name = "simplify"
 
-    def __init__(self, parent: Stage) -> None:
+    def __init__(self, parent: Staging) -> None:
         super().__init__(parent)
         self.seen: dict[Any, Any] = {}
 

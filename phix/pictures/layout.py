@@ -203,10 +203,10 @@ def _place(layers: list[list[Box]], above: Neighbours, below: Neighbours) -> Non
                 n = len(places)
                 # the median: a straight line for one neighbour, no tilt by a far one
                 wanted.append((places[(n - 1) // 2] + places[n // 2]) / 2 if n else box.x)
-            _settle(row, wanted)
+            _arrange(row, wanted)
 
 
-def _settle(row: list[Box], wanted: list[float]) -> None:
+def _arrange(row: list[Box], wanted: list[float]) -> None:
     """The places in order that are nearest to those wanted: runs that touch share their shift."""
     offsets, x = [], 0.0
     for box in row:

@@ -87,12 +87,7 @@ def put_along_axis_attrs(
 
 @rules.infer_meta("PutAlongAxisInferMeta")
 def put_along_axis_meta(
-    arr: MetaTensor,
-    indices: MetaTensor,
-    values: MetaTensor,
-    axis: int,
-    reduce: str,
-    include_self: bool,
+    arr: MetaTensor, indices: MetaTensor, values: MetaTensor, axis: int, reduce: str, *_: Any
 ) -> MetaTensor:
     check_index(indices, "indices")
     _check_room(arr, indices, axis)

@@ -146,14 +146,7 @@ def _path_in_complete_tree(label: Any, rows: dm.DimLike, num_classes: int) -> tu
 
 @rules.decompose("hsigmoid_loss")
 def hsigmoid_loss(
-    x: Any,
-    label: Any,
-    w: Any,
-    bias: Any,
-    path: Any,
-    code: Any,
-    num_classes: int,
-    is_sparse: bool,
+    x: Any, label: Any, w: Any, bias: Any, path: Any, code: Any, num_classes: int, *_: Any
 ) -> Any:
     dtype, wide = x.dtype, widened(x)
     rows, features = x.meta.dims

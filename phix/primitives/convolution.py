@@ -71,22 +71,12 @@ def check_windows(
 
 
 @rules.infer_meta("ConvInferMeta")
-def conv2d_meta(
-    input: MetaTensor,
-    filter: MetaTensor,
-    strides: Any,
-    paddings: Any,
-    padding_algorithm: str,
-    dilations: Any,
-    groups: Any,
-    data_format: str,
-) -> MetaTensor:
+def conv2d_meta(input: MetaTensor, filter: MetaTensor, *attrs: Any) -> MetaTensor:
+    strides, paddings, algorithm, dilations, _, data_format = attrs
     check_filters("input", input, filter, 2)
-    check_windows(strides, paddings, padding_algorithm, dilations, data_format)
+    check_windows(strides, paddings, algorithm, dilations, data_format)
     dims = first_dims(input, data_format)
-    _, counts = placed(
-        dims, input.dtype, filter, strides, paddings, padding_algorithm, dilations, groups
-    )
+    _, counts = placed(dims, input.dtype, filter, *attrs[:5])
     n, o = dims[0], filter.dims[0]
     dims = (n, *counts, o) if data_format in _LAST else (n, o, *counts)
     return input.with_dims(dims)
@@ -202,21 +192,12 @@ def spread(
     return out
 
 
-def convolved(
-    x: Any,
-    filter: Any,
-    strides: Any,
-    paddings: Any,
-    padding_algorithm: str,
-    dilations: Any,
-    groups: Any,
-    data_format: str = "NCHW",
-) -> Any:
-    """The convolution of images or of volumes."""
-    attrs = strides, paddings, padding_algorithm
+def convolved(x: Any, filter: Any, *attrs: Any) -> Any:
+    """The convolution of images or of volumes, with the attributes of conv2d."""
     if x.ndim == 4:
-        return ops.conv2d(x, filter, *attrs, dilations, groups, data_format)
-    return ops.conv3d(x, filter, *attrs, groups, dilations, data_format)
+        return ops.conv2d(x, filter, *attrs)
+    strides, paddings, algorithm, dilations, groups, *layout = attrs
+    return ops.conv3d(x, filter, strides, paddings, algorithm, groups, dilations, *layout)
 
 
 def _filter_grad(
@@ -270,19 +251,10 @@ def _part(x: Any, axis: int, start: Any, size: Any) -> Any:
 
 # -- batching ----------------------------------------------------------------------------------
 @rules.batch("conv2d")
-def conv2d_batch(
-    batched: Any,
-    input: Any,
-    filter: Any,
-    strides: Any,
-    paddings: Any,
-    padding_algorithm: str,
-    dilations: Any,
-    groups: Any,
-    data_format: str,
-) -> Any:
+def conv2d_batch(batched: Any, input: Any, filter: Any, *given: Any) -> Any:
     """A batch of inputs is more images; a batch of filters more channels; both, more groups."""
-    attrs = (strides, paddings, padding_algorithm, dilations)
+    strides, paddings, algorithm, dilations, groups, data_format = given
+    attrs = (strides, paddings, algorithm, dilations)
     if not batched[1]:
         b, n, *dims = input.meta.dims
         images = ops.reshape(input, (b * n, *dims))

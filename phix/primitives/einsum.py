@@ -19,7 +19,7 @@ Labels = tuple[Label, ...]
 _ANY_SIZE = 64  # what an unknown dim counts as where the order of products is chosen
 
 
-class Equation(NamedTuple):
+class Subscripts(NamedTuple):
     """An equation with the ellipsis written out, for operands of known ranks."""
 
     inputs: tuple[Labels, ...]
@@ -34,7 +34,7 @@ class Term(NamedTuple):
     tensor: Any
 
 
-def parse(equation: str, metas: Sequence[MetaTensor]) -> Equation:
+def parse(equation: str, metas: Sequence[MetaTensor]) -> Subscripts:
     """The labels of each operand and of the result, and the size each label stands for.
 
     Raises:
@@ -55,7 +55,7 @@ def parse(equation: str, metas: Sequence[MetaTensor]) -> Equation:
         seen = list(itertools.chain(*inputs))
         letters = sorted(x for x in sizes if isinstance(x, str) and seen.count(x) == 1)
         output = (*_ellipsis(sizes), *letters)
-    return Equation(inputs, output, sizes)
+    return Subscripts(inputs, output, sizes)
 
 
 def _ellipsis(sizes: dict[Label, Any]) -> Labels:
@@ -138,7 +138,7 @@ def einsum(x: Sequence[Any], equation: str) -> Any:
     return _arranged(terms[0], parsed.output, parsed.sizes)
 
 
-def _needed(terms: list[Term], taken: tuple[Term, ...], parsed: Equation) -> set[Label]:
+def _needed(terms: list[Term], taken: tuple[Term, ...], parsed: Subscripts) -> set[Label]:
     """The labels that the result and the terms not taken have."""
     others = [t.labels for t in terms if not any(t is u for u in taken)]
     return set(parsed.output).union(*others)
@@ -149,7 +149,7 @@ def _volume(labels: Any, sizes: dict[Label, dm.DimLike]) -> int:
     return math.prod(d if isinstance(d, int) else _ANY_SIZE for d in known)
 
 
-def _growth(pair: tuple[Term, Term], terms: list[Term], parsed: Equation) -> tuple[int, int]:
+def _growth(pair: tuple[Term, Term], terms: list[Term], parsed: Subscripts) -> tuple[int, int]:
     """How much larger the product of two terms is than they are; then the work it takes."""
     a, b = pair
     keep = _needed(terms, pair, parsed)
@@ -159,7 +159,7 @@ def _growth(pair: tuple[Term, Term], terms: list[Term], parsed: Equation) -> tup
     return larger, _volume(both, sizes)
 
 
-def _plain(term: Term, parsed: Equation) -> Term:
+def _plain(term: Term, parsed: Subscripts) -> Term:
     """Each label once, and of its full size: diagonals taken, axes of 1 dropped or stretched."""
     labels, tensor = term
     for label in dict.fromkeys(labels):

@@ -106,11 +106,11 @@ def temporal_shift(x: Any, seg_num: int, shift_ratio: float, data_format: str) -
     before, behind, same = (
         ops.slice(runs, (axis,), (a,), (b,)) for a, b in ((0, first), (first, second), (second, c))
     )
-    parts = [_moved(before, 1), _moved(behind, -1), same]
+    parts = [_shifted(before, 1), _shifted(behind, -1), same]
     return ops.reshape(ops.concat(parts, axis), x.meta.dims)
 
 
-def _moved(x: Any, by: int) -> Any:
+def _shifted(x: Any, by: int) -> Any:
     """``x`` moved on along axis 1, zeros in its place."""
     paddings = [0] * (2 * x.ndim)
     paddings[2:4] = by, -by

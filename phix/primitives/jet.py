@@ -1,4 +1,4 @@
-"""Rules of Taylor mode: the series of an op from the series of its inputs.
+"""Rules of jets: the series of an op from the series of its inputs.
 
 Pointwise functions follow the recurrences that their differential equations give. Choices
 (maximum, sorting) are made on the values, and the coefficients go the way of what was chosen.

@@ -1,4 +1,4 @@
-"""Taylor mode of the ops with graphs in them: a loop, branch or call of all coefficients together.
+"""Jets of the ops with graphs in them: a loop, branch or call of all coefficients together.
 
 What a loop carries has every coefficient, for one that is zero at first may not stay so; other
 inputs have those that are given.

@@ -1,4 +1,4 @@
-"""Taylor mode of linear algebra: recurrences that factor the value of a matrix once.
+"""Jets of linear algebra: recurrences that factor the value of a matrix once.
 
 Coefficient k of a product of series is the sum of the products of coefficients j and k - j. Solved
 for the coefficient k of the unknown, that is a linear system with the value of the matrix.

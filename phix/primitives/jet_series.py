@@ -1,4 +1,4 @@
-"""Arithmetic of truncated power series, for the rules of Taylor mode.
+"""Arithmetic of truncated power series, for the rules of jets.
 
 A series is a list [x_0, x_1, ..., x_n] of a value and its Taylor coefficients, None for one that
 is zero (``rules.jet``). All sums over products are ``convolution``s.

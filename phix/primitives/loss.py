@@ -220,13 +220,10 @@ def cross_entropy_with_softmax_grad(
     softmax: Any,
     softmax_grad: Any,
     loss_grad: Any,
-    soft_label: bool,
-    use_softmax: bool,
-    numeric_stable_mode: bool,
-    ignore_index: int,
-    axis: int,
+    *attrs: Any,
 ) -> Any:
     """softmax - label for a label that sums to 1, and what comes back through softmax itself."""
+    soft_label, use_softmax, _, ignore_index, axis = attrs
     if loss_grad is None and softmax_grad is None:
         return None, None
     terms, to_label = [], None

@@ -172,17 +172,8 @@ def layer_norm_grad(
 
 
 @rules.normalize("rms_norm")
-def rms_norm_attrs(
-    x: MetaTensor,
-    bias: Any,
-    residual: Any,
-    norm_weight: Any,
-    norm_bias: Any,
-    epsilon: float,
-    begin_norm_axis: int,
-    quant_scale: float,
-    *quant: Any,
-) -> Any:
+def rms_norm_attrs(x: MetaTensor, *args: Any) -> Any:
+    epsilon, begin_norm_axis, quant_scale, *quant = args[4:]
     if quant_scale > 0:
         raise AttributeValueError(
             f"nothing is quantised here, found quant_scale {quant_scale}; leave it at -1, and "
@@ -271,18 +262,8 @@ def _check_channels(x: MetaTensor, least: int) -> None:
 
 # -- batch_norm --------------------------------------------------------------------------------
 @rules.normalize("batch_norm")
-def batch_norm_attrs(
-    x: MetaTensor,
-    mean: MetaTensor,
-    variance: MetaTensor,
-    scale: Any,
-    bias: Any,
-    is_test: bool,
-    momentum: float,
-    epsilon: float,
-    data_format: str,
-    *flags: bool,
-) -> Any:
+def batch_norm_attrs(x: MetaTensor, *args: Any) -> Any:
+    is_test, momentum, epsilon, data_format, *flags = args[4:]
     _check_channels(x, 2)
     return is_test, momentum, epsilon, _layout(data_format), *flags
 
@@ -301,13 +282,9 @@ def batch_norm(
     variance: Any,
     scale: Any,
     bias: Any,
-    is_test: bool,
-    momentum: float,
-    epsilon: float,
-    data_format: str,
-    use_global_stats: bool,
-    trainable_statistics: bool,
+    *attrs: Any,
 ) -> Any:
+    is_test, momentum, epsilon, data_format, use_global_stats, trainable_statistics = attrs
     axes, seen = _channels(x, data_format)
     size = dm.product(seen)
     _check_parameters(size, "one a channel", mean=mean, variance=variance, scale=scale, bias=bias)

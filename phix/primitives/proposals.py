@@ -37,7 +37,7 @@ def _check_maps(scores: Any, deltas: Any, im_shape: Any, anchors: Any, variances
             raise ShapeError(f"{name} must be [height, width, anchors, 4], found {t.meta}")
 
 
-def _moved(anchors: Any, variances: Any, deltas: Any, extra: float) -> list[Any]:
+def _decoded(anchors: Any, variances: Any, deltas: Any, extra: float) -> list[Any]:
     """The four sides of anchors [..., 4] that are moved and stretched."""
     left, top, right, bottom = parts_of(anchors)
     codes = [v * d for v, d in zip(parts_of(variances), parts_of(deltas))]
@@ -85,7 +85,7 @@ def generate_proposals(
     of_anchors, of_variances = (
         ops.gather(ops.reshape(widened(t), (total, 4)), order, 0) for t in (anchors, variances)
     )
-    moved = _moved(of_anchors, of_variances, deltas, extra)
+    moved = _decoded(of_anchors, of_variances, deltas, extra)
     im_shape = fitted(widened(im_shape), (images, 2))
     boxes, fits = _clipped(moved, im_shape, min_size, extra)
     kept = fits

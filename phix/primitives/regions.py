@@ -91,7 +91,7 @@ def _most(counts: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class BinReads:
     """Which rows each bin reads: ``taps(k, *known)`` in step k of ``steps``."""
 
     known: tuple[Any, ...]
@@ -143,7 +143,7 @@ def _images(table: Any, dims: dm.Shape) -> Any:
 def _samples(
     dims: dm.Shape, dtype: Any, boxes: Any, boxes_num: Any, down: int, across: int, scale: float,
     ratio: int, aligned: bool,
-) -> Plan:  # fmt: skip
+) -> BinReads:  # fmt: skip
     """A grid of points in each bin, each of which reads the four positions around it."""
     boxes = ops.stop_gradient(widened(boxes))
     left, top, right, bottom = parts_of(boxes * scale - (0.5 if aligned else 0.0))
@@ -178,7 +178,7 @@ def _samples(
         ]  # fmt: skip
 
     per_row = ops.maximum(most[1], 1)
-    return Plan((offset, per_row, *known), most[0] * most[1], taps)
+    return BinReads((offset, per_row, *known), most[0] * most[1], taps)
 
 
 def _points(number: Any, low: Any, own: Any, count: Any, bins: int, size: Any) -> Taps:
@@ -295,7 +295,7 @@ def roi_pool(
 
 def _own_channels(
     dims: dm.Shape, dtype: Any, boxes: Any, boxes_num: Any, down: int, across: int, scale: float
-) -> Plan:
+) -> BinReads:
     """All positions of each bin, in the channels of that bin, with equal weights."""
     height, width = dims[2:]
     corners = [_half_away(v) for v in parts_of(ops.stop_gradient(widened(boxes)))]
@@ -319,7 +319,7 @@ def _own_channels(
         return [(row, ops.where(inside, 1 / area, 0.0))]
 
     known = (offset, ops.maximum(most[1], 1), bin_number, *edges)
-    return Plan(known, most[0] * most[1], taps)
+    return BinReads(known, most[0] * most[1], taps)
 
 
 def _check_channels(x: Any, down: int, across: int, channels: int) -> None:

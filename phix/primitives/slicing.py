@@ -89,15 +89,8 @@ def slice_grad(
 
 
 @rules.batch("slice")
-def slice_batch(
-    batched: Any,
-    input: Any,
-    axes: Any,
-    starts: Any,
-    ends: Any,
-    infer_flags: Any,
-    decrease_axis: Any,
-) -> Any:
+def slice_batch(batched: Any, input: Any, axes: Any, *bounds: Any) -> Any:
+    starts, ends, _, decrease_axis = bounds
     behind = tuple(a + 1 for a in axes)
     return ops.slice(input, behind, starts, ends, (), tuple(a + 1 for a in decrease_axis))
 

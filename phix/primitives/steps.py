@@ -9,11 +9,11 @@ from phix import ops
 from phix.core.transforms import transforms
 from phix.primitives.flat import cut, metas_of
 
-Step = Callable[[Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]]
+ScanBody = Callable[[Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]]
 
 
 def scanned(
-    step: Step, carry: Sequence[Any], xs: Sequence[Any], reverse: bool = False
+    step: ScanBody, carry: Sequence[Any], xs: Sequence[Any], reverse: bool = False
 ) -> tuple[Sequence[Any], Sequence[Any]]:
     """``carry, ys = step(carry, slices of xs)`` along the leading axis of ``xs``, of one or more.
 

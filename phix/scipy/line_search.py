@@ -22,7 +22,7 @@ _GROWTH = 4.0
 _MARGIN = 0.1  # of the interval, at each end
 
 
-class Step(NamedTuple):
+class Trial(NamedTuple):
     """A step that has been tried: its length, the value there, the slope, and the gradient."""
 
     length: Any
@@ -34,8 +34,8 @@ class Step(NamedTuple):
 class Search(NamedTuple):
     """What the loop carries."""
 
-    low: Step
-    high: Step
+    low: Trial
+    high: Trial
     trial: Any
     count: Any
     is_done: Any
@@ -50,15 +50,15 @@ def search(
     first: Any,
     curvature: float,
     most: int,
-) -> tuple[Step, Any, Any]:
+) -> tuple[Trial, Any, Any]:
     """A step from x, how often the function was evaluated, and whether there was one at all.
 
     ``function`` gives value and gradient; ``first`` is the step tried first; ``curvature`` is how
     much of the slope at x may be left at the step.
     """
-    start = Step(ops.zeros_like(value), value, ops.sum(direction * gradient), gradient)
+    start = Trial(ops.zeros_like(value), value, ops.sum(direction * gradient), gradient)
     infinite = ops.full_like(value, math.inf)
-    bound = Step(infinite, infinite, infinite, ops.zeros_like(gradient))
+    bound = Trial(infinite, infinite, infinite, ops.zeros_like(gradient))
     no = ops.full((), False, dt.bool_)
     begin = Search(start, bound, first, ops.full((), 0, dt.int32), no)
 
@@ -78,12 +78,12 @@ def search(
     return end.low, end.count, end.is_done | (end.low.value < value)
 
 
-def _tried(function: Any, x: Any, direction: Any, length: Any) -> Step:
+def _tried(function: Any, x: Any, direction: Any, length: Any) -> Trial:
     """The step of a length; where anything is not finite, the value is infinite."""
     value, gradient = function(x + length * direction)
     slope = ops.sum(direction * gradient)
     known = ops.isfinite(value) & ops.isfinite(slope)
-    return Step(
+    return Trial(
         length,
         ops.where(known, value, math.inf),
         ops.where(known, slope, math.inf),
@@ -91,18 +91,18 @@ def _tried(function: Any, x: Any, direction: Any, length: Any) -> Step:
     )
 
 
-def _is_level(new: Step, start: Step) -> Any:
+def _is_level(new: Trial, start: Trial) -> Any:
     """Whether the values differ by roundings alone, and the slope says that the function fell."""
     noise = _NOISE * float(np.finfo(start.value.dtype).eps) * ops.abs(start.value)
     fell = new.slope <= (2 * _DECREASE - 1) * start.slope
     return (ops.abs(new.value - start.value) <= noise) & fell
 
 
-def _chosen(which: Any, yes: Step, no: Step) -> Step:
-    return Step(*(ops.where(which, a, b) for a, b in zip(yes, no)))
+def _chosen(which: Any, yes: Trial, no: Trial) -> Trial:
+    return Trial(*(ops.where(which, a, b) for a, b in zip(yes, no)))
 
 
-def _between(low: Step, high: Step) -> Any:
+def _between(low: Trial, high: Trial) -> Any:
     """The next step: a larger one, or where the cubic through both ends is least."""
     is_open = ops.isinf(high.length)
     width = ops.where(is_open, 1.0, high.length - low.length)

@@ -14,12 +14,12 @@ from phix.core.op import REQUIRED, Arg, Op
 from phix.core.rules import OPS
 from phix.table.schema import parse_call, parse_default
 
-Value = Callable[[Mapping[str, Any]], Any]
+Reading = Callable[[Mapping[str, Any]], Any]
 
 
 def decomposition(op: Op) -> Callable[..., Any]:
     """The op as a call of the op that its ``invoke`` names, looked up when it is first called."""
-    values: list[Value] = []
+    values: list[Reading] = []
 
     def invoked(*args: Any) -> Any:
         from phix.core.dispatch import bind
@@ -48,7 +48,7 @@ def check(op: Op, target: Op) -> None:
         )
 
 
-def _values(op: Op, target: Op) -> list[Value]:
+def _values(op: Op, target: Op) -> list[Reading]:
     """For each arg of ``target`` what it is, given the args of ``op`` by name."""
     _, texts = parse_call(op.invoke or "")
     if len(texts) > len(target.args):
@@ -60,7 +60,7 @@ def _values(op: Op, target: Op) -> list[Value]:
     return given + [_default(op, target, arg) for arg in target.args[len(texts) :]]
 
 
-def _value(op: Op, arg: Arg, text: str) -> Value:
+def _value(op: Op, arg: Arg, text: str) -> Reading:
     """One arg of the call: an arg of the op, the dtype of one, or a constant as defaults are."""
     names = {a.name: a for a in op.args}
     name, _, method = text.partition(".")
@@ -83,7 +83,7 @@ def _value(op: Op, arg: Arg, text: str) -> Value:
     return lambda named: constant
 
 
-def _default(op: Op, target: Op, arg: Arg) -> Value:
+def _default(op: Op, target: Op, arg: Arg) -> Reading:
     if arg.optional:
         return lambda named: None
     if arg.default is REQUIRED:

@@ -40,14 +40,14 @@ def dot(a: Sequence[Any], b: Sequence[Any]) -> float:
     return float(sum(np.vdot(np.asarray(x), np.asarray(y)).real for x, y in zip(a, b)))
 
 
-def moved(point: Arrays, direction: Arrays, step: float) -> Arrays:
+def nudged(point: Arrays, direction: Arrays, step: float) -> Arrays:
     return [np.asarray(x + step * d, x.dtype) for x, d in zip(point, direction)]
 
 
 def central(fn: Function, point: Arrays, direction: Arrays) -> Arrays:
     """The derivative of ``fn`` along ``direction`` by central differences."""
-    ahead = fn(*moved(point, direction, STEP))
-    behind = fn(*moved(point, direction, -STEP))
+    ahead = fn(*nudged(point, direction, STEP))
+    behind = fn(*nudged(point, direction, -STEP))
     return [(np.asarray(a) - np.asarray(b)) / (2 * STEP) for a, b in zip(ahead, behind)]
 
 

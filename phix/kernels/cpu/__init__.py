@@ -11,29 +11,23 @@ from phix.core.graph import Graph
 from phix.core.places import Place
 from phix.kernels.cpu import matrices, views  # noqa: F401 - matrices tells core what it makes
 from phix.kernels.cpu.program import CpuProgram
-from phix.kernels.engine_base import LoopEngine
+from phix.kernels.engine_base import EngineOfPrograms, LoopEngine, Lower
 
 if TYPE_CHECKING:
     from phix.kernels.cpu.memory import CpuExplanation
     from phix.kernels.cpu.timed import TimedProgram
 
 
-class CpuEngine(LoopEngine):
+class CpuEngine(EngineOfPrograms, LoopEngine):
     """Compiles graphs of primitives to native programs, cached on disk."""
 
     name = "cpu"
     backends = ("BLAS", "SCIPY", "NUMPY", "CPU")
 
-    def compile(
-        self,
-        graph: Graph,
-        contiguous: tuple[bool, ...],
-        lower: Callable[[], Graph] | None = None,
-        place: Place | None = None,
+    def lazy_program(
+        self, graph: Graph, contiguous: tuple[bool, ...], lower: Lower, place: Place | None
     ) -> Program:
-        """See :class:`phix.core.engines.Engine`. Where the library numba is pinned, the program is
-        printed as its source."""
-        lower = lower or (lambda: graph)
+        """Where the library numba is pinned, the program is printed as its source."""
         if libraries.pinned() == libraries.PRINTED:
             from phix.kernels.numba.printed.engine import NumbaProgram  # who pins it needs it
 

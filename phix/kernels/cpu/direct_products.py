@@ -112,14 +112,14 @@ def _vectors(columns: int, lanes: int, adds: int, has_masks: bool) -> list[Vecto
 
 
 @dataclass(frozen=True)
-class Plan:
+class Tiling:
     """The tiles of a product: vectors of columns in blocks, and rows a tile in each."""
 
     blocks: tuple[tuple[Vector, ...], ...]
     heights: tuple[int, ...]
 
 
-def plan(sizes: Sizes, lanes: int, registers: int, has_masks: bool) -> Plan:
+def tiling(sizes: Sizes, lanes: int, registers: int, has_masks: bool) -> Tiling:
     """The tiles that take the fewest cycles, as far as that is known of all CPUs."""
     every = _vectors(sizes.columns, lanes, sizes.adds, has_masks)
     found = []
@@ -131,7 +131,7 @@ def plan(sizes: Sizes, lanes: int, registers: int, has_masks: bool) -> Plan:
         heights = tuple((registers - 1 - len(b)) // len(b) for b in blocks)
         if min(heights) > 0:
             heights = tuple(_even(sizes, h) for h in heights)
-            found.append((_cycles(sizes, blocks, heights), most, Plan(blocks, heights)))
+            found.append((_cycles(sizes, blocks, heights), most, Tiling(blocks, heights)))
     return min(found, key=lambda f: f[:2])[2]
 
 
@@ -158,7 +158,7 @@ def text(name: str, dtype: str, sizes: Sizes, vector_bytes: int, registers: int)
     """The function of a product, and the declarations it needs."""
     kind, size = KINDS[dtype]
     t = Text(kind, size)
-    tiles = plan(sizes, vector_bytes // size, registers, has_masks=vector_bytes >= 32)
+    tiles = tiling(sizes, vector_bytes // size, registers, has_masks=vector_bytes >= 32)
     y, pitch = ("%y", sizes.pitch_y)
     if sizes.transpose_y:
         y, pitch = _in_order(t, sizes), sizes.columns

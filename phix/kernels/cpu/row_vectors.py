@@ -143,7 +143,7 @@ class _Rows:
             found.append(self._vector(loop, [self._found(row, row.step)]))
         return found
 
-    def _found(self, row: _Row, step: _Step) -> Assign:
+    def _found(self, row: _Row, step: _Update) -> Assign:
         """What the lanes of the vectors find."""
         terms = [self._in_vector(row, step.term, number) for number in range(len(self.starts))]
         if step.fn != "add":
@@ -170,7 +170,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _Update:
     """``target = fn(target, term)``."""
 
     target: Expr
@@ -184,7 +184,7 @@ class _Row:
 
     loop: For
     stores: tuple[Store, ...]
-    step: _Step | None
+    step: _Update | None
 
     @staticmethod
     def of(loop: Statement, size: int) -> _Row | None:
@@ -234,7 +234,7 @@ class _Row:
         return self.step is not None and self.step.target.dtype.itemsize > self.widest
 
 
-def _step(step: Assign) -> _Step | None:
+def _step(step: Assign) -> _Update | None:
     """An extreme, or a sum whose order is free."""
     if len(step.targets) != 1:
         return None
@@ -244,12 +244,12 @@ def _step(step: Assign) -> _Step | None:
     if len(others) != 1 or not (is_sum or value.fn in ("maximum", "minimum")):
         return None
     is_apart = target not in ir.expressions([Declare(others[0], others[0])])
-    return _Step(target, others[0], value.fn) if is_apart else None
+    return _Update(target, others[0], value.fn) if is_apart else None
 
 
 def _is_along(loop: For) -> bool:
     """Whether elements are read along memory, or at one place all the time, and stored along it."""
-    if any(e.fn in _SCALAR for e in ir.expressions(loop.body)):
+    if not _SCALAR.isdisjoint([e.fn for e in ir.expressions(loop.body)]):
         return False
     loads = [(load.data, load.args, (None, UNIT)) for load in ir.loads(loop.body)]
     stores = [(s.buffer, s.indices, (UNIT,)) for s in loop.body if isinstance(s, Store)]

@@ -48,7 +48,7 @@ class Attention(Routine):
             "INFINITY": f"PHIX_INFINITY_{letter}",
             "SCALE": f"({wide}){ins.constant(self.numbers[6].data, dt.float64)}",
             "END": f"phix_minimum((long long){keys}, first + {self.rows})" if is_causal else keys,
-            "SEEN": f"column < {keys}" + (" && column <= row" if is_causal else ""),
+            "SEEN": "row >= column" if is_causal else "true",
             "SCORES": self.product(text, "scores", (0, 1), size),
             "LOAD_V": self._load(text, 2, "(start + from + r)", "c", width),
             "MASK": self._mask(text, row_step, column_step),
@@ -118,7 +118,30 @@ _PRODUCT = """
   }
 """
 
-_TEXT = """
+# The scores of a row as they count, the largest until now, and by how much the sums shrink for it.
+ROW_TOPS = """  #pragma unroll
+  for (int i = 0; i < $PER$; ++i) {
+    const long long row = first + y * $PER$ + i;
+    $WIDE$ top = -unseen;
+    #pragma unroll
+    for (int j = 0; j < $PER$; ++j) {
+      const long long column = start + x + 16 * j;
+      $WIDE$ score = -unseen;
+      if (row < $QUERIES$ && column < $KEYS$ && $SEEN$) {
+        score = scores[i][j] * $SCALE$;
+        $MASK$
+      }
+      scores[i][j] = score;
+      top = $MAX$(top, score);
+    }
+    for (int step = 8; step > 0; step >>= 1)
+      top = $MAX$(top, __shfl_xor_sync(0xffffffffu, top, step));
+    top = $MAX$(top, largest[i]);
+    const $WIDE$ shrink = top == largest[i] ? 1 : $EXP$(largest[i] - top);
+"""
+
+_TEXT = (
+    """
 __shared__ $WIDE$ chunk[$CHUNK$];
 __shared__ $WIDE$ weights[$ROWS$ * ($ROWS$ + 1)];
 $WIDE$* const left = chunk;
@@ -137,26 +160,9 @@ for (int i = 0; i < $PER$; ++i) {
 for (long long start = 0; start < end; start += $ROWS$) {
   $WIDE$ scores[$PER$][$PER$];
 $SCORES$
-  #pragma unroll
-  for (int i = 0; i < $PER$; ++i) {
-    const long long row = first + y * $PER$ + i;
-    $WIDE$ top = -unseen;
-    #pragma unroll
-    for (int j = 0; j < $PER$; ++j) {
-      const long long column = start + x + 16 * j;
-      $WIDE$ score = -unseen;
-      if (row < $QUERIES$ && $SEEN$) {
-        score = scores[i][j] * $SCALE$;
-        $MASK$
-      }
-      scores[i][j] = score;
-      top = $MAX$(top, score);
-    }
-    for (int step = 8; step > 0; step >>= 1)
-      top = $MAX$(top, __shfl_xor_sync(0xffffffffu, top, step));
-    top = $MAX$(top, largest[i]);
-    const $WIDE$ shrink = top == largest[i] ? 1 : $EXP$(largest[i] - top);
-    $WIDE$ added = 0;
+"""
+    + ROW_TOPS
+    + """    $WIDE$ added = 0;
     #pragma unroll
     for (int j = 0; j < $PER$; ++j) {
       const $WIDE$ weight = scores[i][j] == -unseen ? 0 : $EXP$(scores[i][j] - top);
@@ -200,3 +206,4 @@ for (int i = 0; i < $PER$; ++i) {
 }
 __syncthreads();
 """
+)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
-from phix.kernels.gpu.attention import Attention
+from phix.kernels.gpu.attention import ROW_TOPS, Attention
 from phix.kernels.gpu.routines import RoutineText
 from phix.kernels.scalar.language import Expr
 
@@ -47,26 +47,9 @@ for (long long start = 0; start < end; start += $ROWS$) {
   $WIDE$ scores[$PER$][$PER$], slopes[$PER$][$PER$];
 $SCORES$
 $SLOPES$
-  #pragma unroll
-  for (int i = 0; i < $PER$; ++i) {
-    const long long row = first + y * $PER$ + i;
-    $WIDE$ top = -unseen;
-    #pragma unroll
-    for (int j = 0; j < $PER$; ++j) {
-      const long long column = start + x + 16 * j;
-      $WIDE$ score = -unseen;
-      if (row < $QUERIES$ && column < $KEYS$ && $SEEN$) {
-        score = scores[i][j] * $SCALE$;
-        $MASK$
-      }
-      scores[i][j] = score;
-      top = $MAX$(top, score);
-    }
-    for (int step = 8; step > 0; step >>= 1)
-      top = $MAX$(top, __shfl_xor_sync(0xffffffffu, top, step));
-    top = $MAX$(top, largest[i]);
-    const $WIDE$ shrink = top == largest[i] ? 1 : $EXP$(largest[i] - top);
-    $WIDE$ added = 0, slope = 0;
+"""
+    + ROW_TOPS
+    + """    $WIDE$ added = 0, slope = 0;
     #pragma unroll
     for (int j = 0; j < $PER$; ++j) {
       const int place = (y * $PER$ + i) * ($ROWS$ + 1) + x + 16 * j;

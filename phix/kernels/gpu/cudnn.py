@@ -195,7 +195,7 @@ class Problem:
     math: int
 
 
-class Plan:
+class Prepared:
     """What cuDNN wants to know of a problem: descriptors, an algorithm, and its memory."""
 
     def __init__(self, handle: Any, problem: Problem) -> None:
@@ -276,12 +276,12 @@ class Handle:
     def __init__(self) -> None:
         self.pointer = _POINTER()
         check(library().cudnnCreate(ctypes.byref(self.pointer)), "creating a handle")
-        self.plans: OrderedDict[Problem, Plan] = OrderedDict()
+        self.plans: OrderedDict[Problem, Prepared] = OrderedDict()
 
-    def plan(self, problem: Problem) -> Plan:
+    def plan(self, problem: Problem) -> Prepared:
         """The plan of a problem; those used last are kept."""
         if problem not in self.plans:
-            self.plans[problem] = Plan(self.pointer, problem)
+            self.plans[problem] = Prepared(self.pointer, problem)
             if len(self.plans) > settings.current().most_cudnn_plans:
                 self.plans.popitem(last=False)
         self.plans.move_to_end(problem)

@@ -17,7 +17,7 @@ from phix.kernels.lowering.host_steps import FOURIER, SPECTRAL
 
 log = logging.getLogger("phix.kernels")
 
-Step = Callable[..., None]
+OnDevice = Callable[..., None]
 
 
 def _ordered(cp: Any, x: Any, axis: int, descending: bool) -> Any:
@@ -73,7 +73,7 @@ def _sort(cp: Any, attrs: Mapping[str, Any], x: Any, out: Any) -> None:
         out[...] = cp.sort(_with_one_nan(cp, x), axis)
 
 
-def _fourier(name: str) -> Step:
+def _fourier(name: str) -> OnDevice:
     """cuFFT, by the functions of CuPy that have the names and arguments of NumPy's."""
 
     def step(cp: Any, attrs: Mapping[str, Any], x: Any, out: Any) -> None:
@@ -83,7 +83,7 @@ def _fourier(name: str) -> Step:
     return step
 
 
-def _spectral(name: str) -> Step:
+def _spectral(name: str) -> OnDevice:
     """cuSOLVER, by the functions of CuPy that have the names and arguments of NumPy's."""
 
     def step(cp: Any, attrs: Mapping[str, Any], x: Any, *out: Any) -> None:
@@ -94,7 +94,7 @@ def _spectral(name: str) -> Step:
 
 
 # What has no row runs on the host: CuPy's eig is young, and not in every version.
-_STEPS: dict[str, Step] = {
+_STEPS: dict[str, OnDevice] = {
     "argsort": _argsort, "topk": _argsort, "sort": _sort, **{n: _fourier(n) for n in FOURIER},
     **{n: _spectral(n) for n in ("qr", "svd", "eigh")},
 }  # fmt: skip

@@ -21,7 +21,7 @@ MOST_AT_ONCE = 65535
 
 
 @dataclass(frozen=True)
-class _Dim:
+class _Repeat:
     """A loop over equal products: how often, and how far each operand moves on."""
 
     count: int
@@ -51,10 +51,10 @@ class Product(ir.Kernel):
         if min([m, n, *extents], default=0) <= 0:
             return
         first = self._offsets(numbers, [0] * len(extents))
-        dims = _merged([_Dim(e, s) for e, s in zip(extents, self._steps(numbers, first))])
-        outer, inner = dims[:-1], dims[-1] if dims else _Dim(1, (0,) * len(first))
+        dims = _merged([_Repeat(e, s) for e, s in zip(extents, self._steps(numbers, first))])
+        outer, inner = dims[:-1], dims[-1] if dims else _Repeat(1, (0,) * len(first))
         if inner.steps[2] == 0 and inner.count > 1:  # all into one matrix: one after the other
-            outer, inner = dims, _Dim(1, (0,) * len(first))
+            outer, inner = dims, _Repeat(1, (0,) * len(first))
         size = self.dtype.itemsize
         transpose_x, transpose_y, accumulate = (bool(integer(f, numbers)) for f in self.flags)
         pitches = tuple(integer(p, numbers) for p in self.pitches)
@@ -86,15 +86,15 @@ class Product(ir.Kernel):
         return found
 
 
-def _merged(dims: list[_Dim]) -> list[_Dim]:
+def _merged(dims: list[_Repeat]) -> list[_Repeat]:
     """Loops as one where the outer one goes on where the inner one ends."""
-    result: list[_Dim] = []
+    result: list[_Repeat] = []
     for d in dims:
         if d.count == 1:
             continue
         last = result[-1] if result else None
         if last is not None and last.steps == tuple(s * d.count for s in d.steps):
-            result[-1] = _Dim(last.count * d.count, d.steps)
+            result[-1] = _Repeat(last.count * d.count, d.steps)
         else:
             result.append(d)
     return result

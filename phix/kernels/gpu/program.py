@@ -133,7 +133,7 @@ class GpuProgram:
                     self.donating[donated] = GpuProgram(*parts)
             return self.donating[donated].launcher(shapes)
         env = environment(self.graph, self.solutions, shapes)
-        return _Launcher(self, env).launch
+        return _SizedProgram(self, env).launch
 
 
 def _module(texts: Sequence[Text]) -> tuple[str, dict[str, str]]:
@@ -150,7 +150,7 @@ def _module(texts: Sequence[Text]) -> tuple[str, dict[str, str]]:
 class _GpuRun(StepRun):
     """One run, in a block of memory for temps of known sizes."""
 
-    def __init__(self, plan: _Launcher, arrays: dict[Buffer, Any], block: Any) -> None:
+    def __init__(self, plan: _SizedProgram, arrays: dict[Buffer, Any], block: Any) -> None:
         super().__init__(arrays, dict(plan.env), dict(plan.numbers))
         self.plan, self.block = plan, block
         self.made: list[Any] = []  # what kernels of libraries allocate: a recording keeps it
@@ -163,7 +163,7 @@ class _GpuRun(StepRun):
         return runtime.view(self.block, offset, shape, buffer.dtype)
 
 
-class _Launcher(HostWalk):
+class _SizedProgram(HostWalk):
     """A program for known shapes of its inputs."""
 
     def __init__(self, program: GpuProgram, env: dict[dm.Symbol, int]) -> None:

@@ -64,7 +64,7 @@ def effects_of(step: Step) -> Effects:
     return Effects(
         frozenset(ir.step_reads(step)),
         frozenset(ir.step_writes(step)),
-        has_host_step([step]),
+        not isinstance(step, Kernel) and has_host_step([step]),
         isinstance(step, ir.BindStep),
     )
 

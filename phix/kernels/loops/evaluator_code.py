@@ -282,7 +282,7 @@ class MemoryFrom:
         self.memory, self.at, self.first, self.end = memory, at, first, end
         self.each = 2 if dt.is_complex(self.dtype) else 1
 
-    def moved(self, offset: int) -> MemoryFrom:
+    def shifted(self, offset: int) -> MemoryFrom:
         """The place so many elements on."""
         at = self.at + offset * self.each
         return MemoryFrom(self.buffer, self.memory, at, self.first, self.end)

@@ -1,6 +1,6 @@
 """What library calls in loops mean, in NumPy.
 
-A call gets its numbers and its :class:`Place`s in the order of its arguments.
+A call gets its numbers and its :class:`Memory`s in the order of its arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from phix.kernels.loops import linked
 from phix.kernels.loops.evaluator_scalars import EvaluationError
 
 
-class Place(Protocol):
+class Memory(Protocol):
     """Memory from one element on."""
 
     dtype: np.dtype
@@ -36,20 +36,20 @@ def find(name: str) -> Callable[..., None]:
     return _ROUTINES.get(name) or _ROUTINES[name.partition("_")[0]]
 
 
-def _matrix(place: Place, rows: int, columns: int, pitch: int) -> np.ndarray:
+def _matrix(place: Memory, rows: int, columns: int, pitch: int) -> np.ndarray:
     found = np.empty((rows, columns), place.dtype)
     for r in range(rows):
         found[r] = _from(place, r * pitch).read(columns)
     return found
 
 
-def _put(place: Place, values: np.ndarray, pitch: int) -> None:
+def _put(place: Memory, values: np.ndarray, pitch: int) -> None:
     for r, row in enumerate(values):
         _from(place, r * pitch).write(row)
 
 
 def _from(place: Any, offset: int) -> Any:
-    return place.moved(offset)
+    return place.shifted(offset)
 
 
 def _wide(dtype: np.dtype) -> np.dtype:
@@ -58,7 +58,7 @@ def _wide(dtype: np.dtype) -> np.dtype:
 
 def _gemm(
     tx: int, ty: int, add: int, m: int, n: int, k: int, lx: int, ly: int, lo: int,
-    x: Place, y: Place, out: Place,
+    x: Memory, y: Memory, out: Memory,
 ) -> None:  # fmt: skip
     left = _matrix(x, *((k, m) if tx else (m, k)), lx)
     right = _matrix(y, *((n, k) if ty else (k, n)), ly)
@@ -71,7 +71,7 @@ def _gemm(
 
 
 def _trsm(
-    upper: int, transpose: int, unit: int, n: int, k: int, factors: Place, out: Place
+    upper: int, transpose: int, unit: int, n: int, k: int, factors: Memory, out: Memory
 ) -> None:
     """op(A) X = B in place of B, for a triangle of A."""
     a, found = _matrix(factors, n, n, n), _matrix(out, n, k, k)
@@ -86,7 +86,7 @@ def _trsm(
     _put(out, found, k)
 
 
-def _potrf(upper: int, n: int, a: Place, info: Place) -> None:
+def _potrf(upper: int, n: int, a: Memory, info: Memory) -> None:
     """L L^H in place of a triangle: LAPACK sees the transpose, so for ``upper`` its lower one."""
     whole = _matrix(a, n, n, n)
     seen = whole.T if upper else np.conj(whole)  # whose lower triangle is factored
@@ -102,7 +102,7 @@ def _potrf(upper: int, n: int, a: Place, info: Place) -> None:
     info.write(np.array([code], info.dtype))
 
 
-def _getrf(m: int, n: int, columns: Place, pivots: Place, info: Place) -> None:
+def _getrf(m: int, n: int, columns: Memory, pivots: Memory, info: Memory) -> None:
     """In place of a matrix that lies column by column; pivots are the largest by |re| + |im|."""
     found = _matrix(columns, n, m, m).T.copy()
     places, code = np.zeros(min(m, n), pivots.dtype), 0
@@ -121,7 +121,9 @@ def _getrf(m: int, n: int, columns: Place, pivots: Place, info: Place) -> None:
     info.write(np.array([code], info.dtype))
 
 
-def _geqrf(m: int, n: int, room: int, a: Place, scales: Place, work: Place, info: Place) -> None:
+def _geqrf(
+    m: int, n: int, room: int, a: Memory, scales: Memory, work: Memory, info: Memory
+) -> None:
     """In place of a matrix that lies column by column: R, and the reflections that make Q."""
     columns, tau = np.linalg.qr(_matrix(a, n, m, m).T, "raw")
     _put(a, columns, m)
@@ -130,7 +132,7 @@ def _geqrf(m: int, n: int, room: int, a: Place, scales: Place, work: Place, info
 
 
 def _orgqr(
-    m: int, n: int, k: int, room: int, a: Place, scales: Place, work: Place, info: Place
+    m: int, n: int, k: int, room: int, a: Memory, scales: Memory, work: Memory, info: Memory
 ) -> None:
     """The first n columns of the product of k reflections, in place of these."""
     reflections = _matrix(a, n, m, m)
@@ -142,7 +144,7 @@ def _orgqr(
     info.write(np.zeros(1, info.dtype))
 
 
-def _gesdd(job: int, m: int, n: int, ldv: int, room: int, *places: Place) -> None:
+def _gesdd(job: int, m: int, n: int, ldv: int, room: int, *places: Memory) -> None:
     """Of a matrix that lies column by column, as do its factors."""
     a, values, left, right, *_, info = places
     matrix = _matrix(a, n, m, m).T
@@ -166,14 +168,14 @@ def _syevd(vectors: int, upper: int, n: int, *rest: Any) -> None:
     info.write(np.zeros(1, info.dtype))
 
 
-def _stream(to: Place, source: Place, size: int) -> None:
+def _stream(to: Memory, source: Memory, size: int) -> None:
     to.write(source.read(size // to.dtype.itemsize))
 
 
 # -- attention -----------------------------------------------------------------------------------
 def _scores(
-    numbers: tuple[int, ...], scale: float, causal: bool, query: Place, key: Place,
-    mask: Place | None,
+    numbers: tuple[int, ...], scale: float, causal: bool, query: Memory, key: Memory,
+    mask: Memory | None,
 ) -> np.ndarray:  # fmt: skip
     rows, keys, size, _, down, across = numbers
     wide = dt.float64 if query.dtype == dt.float64 else dt.float32

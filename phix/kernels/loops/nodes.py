@@ -337,8 +337,12 @@ def expressions(body: list[Statement]) -> Collection[Expr]:
 
 def loads(body: list[Statement]) -> set[Expr]:
     """Every load in the expressions of a block."""
+    return _loads(walk(body))
+
+
+def _loads(statements: list[Statement]) -> set[Expr]:
     found: set[Expr] = set()
-    for s in walk(body):
+    for s in statements:
         for root in _ROOTS[type(s)](s):
             found.update(root.operand_loads)
             if root.fn == "load":
@@ -348,8 +352,9 @@ def loads(body: list[Statement]) -> set[Expr]:
 
 def reads(body: list[Statement]) -> set[Buffer]:
     """The buffers a block reads."""
-    found = {load.data for load in loads(body)}
-    for s in walk(body):
+    statements = walk(body)
+    found = {load.data for load in _loads(statements)}
+    for s in statements:
         if isinstance(s, LibraryCall):
             kept = set(s.writes) - set(s.updates)
             found |= {a.buffer for a in s.arguments if isinstance(a, Pointer)} - kept

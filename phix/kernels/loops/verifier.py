@@ -67,7 +67,7 @@ def verify_bounds(program: LoopProgram, sizes: Mapping[dm.Symbol, int]) -> None:
             _report(f"compiling, where {text}", rule, program, fault)
 
 
-Rule = Callable[..., Any]
+Check = Callable[..., Any]
 
 # Kernels that were right, and what each reads that it has not written: most passes leave most
 # kernels as they are.
@@ -75,7 +75,7 @@ _checked: dict[tuple[Any, ...], frozenset[Buffer]] = {}
 _MOST_CHECKED = 1024
 
 
-def _faults(kernel: Kernel) -> Iterator[tuple[Rule, str]]:
+def _faults(kernel: Kernel) -> Iterator[tuple[Check, str]]:
     yield from ((rule, fault) for rule in KERNEL_RULES for fault in rule(kernel))
     yield from _first_fault(Site(kernel, sampling.start(kernel)), PLACE_RULES)
     _needs(kernel)
@@ -101,7 +101,7 @@ def _content(kernel: Kernel) -> tuple[Any, ...]:
 
 
 _PARTS: dict[type, tuple[str, ...]] = {
-    For: ("index", "start", "extent", "kind"),
+    For: ("index", "start", "extent", "kind", "is_vector"),
     ir.Store: ("buffer", "indices", "value"),
     ir.Declare: ("target", "value"),
     ir.Assign: ("targets", "values", "reassociate"),
@@ -111,7 +111,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
 }
 
 
-def _report(after: str, rule: Rule, program: LoopProgram, fault: str) -> None:
+def _report(after: str, rule: Check, program: LoopProgram, fault: str) -> None:
     way_out = f"; jit(f, disable={after!r}) may get around it" if after in rewrites.REWRITES else ""
     raise VerificationError(
         f"after {after!r} a loop program breaks the rule {rule.__name__!r}: {fault}. This is a "
@@ -202,19 +202,19 @@ class PlaceRules(NamedTuple):
     """The rules to ask, by the kind of statement, and by the function that an expression applies:
     each is asked where it has something to say."""
 
-    of_statements: dict[type, tuple[Rule, ...]]
-    of_expressions: dict[str, tuple[Rule, ...]]
+    of_statements: dict[type, tuple[Check, ...]]
+    of_expressions: dict[str, tuple[Check, ...]]
 
 
-def _first_fault(start: Site, rules: PlaceRules) -> list[tuple[Rule, str]]:
+def _first_fault(start: Site, rules: PlaceRules) -> list[tuple[Check, str]]:
     """The first fault of the kernel, if any; expressions are asked about once in each block."""
     seen: set[Expr] = set()  # in this block and those around it
     scalars = start.scalars
 
-    def visit(body: list[Statement], site: Site) -> list[tuple[Rule, str]]:
+    def visit(body: list[Statement], site: Site) -> list[tuple[Check, str]]:
         new: list[Expr] = []
         own: list[Expr] = []
-        found: list[tuple[Rule, str]] = []
+        found: list[tuple[Check, str]] = []
         for s in body:
             stack = list(ir.roots(s))
             while stack:

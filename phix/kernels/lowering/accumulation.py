@@ -133,9 +133,11 @@ def chosen(graph: Graph) -> set[Equation]:
     """The puts of ``graph`` at one place of each row of a constant."""
     if not rewrites.is_on("put_as_choice"):
         return set()
+    puts = [e for e in graph.equations if e.op.name == "put_along_axis" and _is_one_a_row(e)]
+    if not puts:
+        return set()
     made = {v: e for e in graph.equations for v in gr.flat(e.outputs)}
-    puts = (e for e in graph.equations if e.op.name == "put_along_axis")
-    return {e for e in puts if _is_one_a_row(e) and _constant(e.inputs[0], made) is not None}
+    return {e for e in puts if _constant(e.inputs[0], made) is not None}
 
 
 def _is_one_a_row(put: Equation) -> bool:
@@ -151,19 +153,18 @@ def covered(graph: Graph) -> set[Equation]:
     """The assigning scatters of ``graph`` that are only read where they were written."""
     if not rewrites.is_on("scatter_in_place"):
         return set()
+    puts = [
+        e for e in graph.equations if e.op.name in _ASSIGNS and _ASSIGNS[e.op.name](_attributes(e))
+    ]
+    if not puts:
+        return set()
     readers: dict[Any, list[Equation | None]] = {}
     for equation in graph.equations:
         for atom in gr.flat(equation.inputs):
             readers.setdefault(atom, []).append(equation)
     for atom in graph.outputs:
         readers.setdefault(atom, []).append(None)
-    return {
-        e
-        for e in graph.equations
-        if e.op.name in _ASSIGNS
-        and _ASSIGNS[e.op.name](_attributes(e))
-        and all(_reads_same_places(e, r) for r in readers.get(e.outputs[0], []))
-    }
+    return {e for e in puts if all(_reads_same_places(e, r) for r in readers.get(e.outputs[0], []))}
 
 
 _ASSIGNS: dict[str, Callable[[dict[str, Any]], bool]] = {

@@ -68,6 +68,8 @@ def stored_variables(
     cheap = CHEAP if rewrites.is_on("recompute_cheap") else 0
     first = _costs(graph, own, always)
     stored = _read_in_several_contexts(graph, kinds, first, always, cheap)
+    if not stored:
+        return always
     costs = _costs(graph, own, always | stored)
     return always | {v: why for v, why in stored.items() if costs[v] > cheap}
 

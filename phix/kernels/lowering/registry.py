@@ -57,7 +57,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Rule:
+class LoweringRule:
     """How a primitive is lowered; ``kind`` says how it reads its inputs."""
 
     kind: str
@@ -70,7 +70,7 @@ class Rule:
         return self.function(b, *args)
 
 
-RULES: dict[str, Rule] = {}
+RULES: dict[str, LoweringRule] = {}
 
 
 def lowering(op_name: str, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -83,7 +83,7 @@ def lowering(op_name: str, kind: str) -> Callable[[Callable[..., Any]], Callable
 
     def decorator(rule: Callable[..., Any]) -> Callable[..., Any]:
         note_origin(op_name, rule)
-        RULES[op_name] = Rule(kind, rule, "task" in inspect.signature(rule).parameters)
+        RULES[op_name] = LoweringRule(kind, rule, "task" in inspect.signature(rule).parameters)
         return rule
 
     return decorator

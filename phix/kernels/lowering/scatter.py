@@ -24,7 +24,7 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
 Indices = tuple[Expr, ...]
-Place = Callable[[Indices], Indices]
+Target = Callable[[Indices], Indices]
 
 _MONOIDS = {"add": SUM, "sum": SUM, "mul": PROD, "multiply": PROD, "amax": MAX, "amin": MIN,
             "max": MAX, "min": MIN, "mean": SUM}  # fmt: skip
@@ -32,7 +32,7 @@ _OF_BOOLS = {SUM: ANY, PROD: ALL}
 
 
 def _each(
-    b: Builder, out: Buffer, dims: dm.Shape, place: Place, new: Callable[[Indices, Any], Any]
+    b: Builder, out: Buffer, dims: dm.Shape, place: Target, new: Callable[[Indices, Any], Any]
 ) -> None:
     """A kernel: for all indices of ``dims``, ``out[place] = new(indices, what was there)``."""
     size = dm.product(out.dims)
@@ -211,7 +211,7 @@ def _monoid(reduce: str, dtype: np.dtype) -> Monoid | None:
 
 
 def _divide_by_counts(
-    b: Builder, out: Buffer, dims: dm.Shape, place: Place, include_self: bool
+    b: Builder, out: Buffer, dims: dm.Shape, place: Target, include_self: bool
 ) -> None:
     counts = b.temp(out.dims, dt.int64)
     b.fill(counts, b.constant(1 if include_self else 0, out.dims, dt.int64))

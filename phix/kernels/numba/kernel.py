@@ -40,7 +40,7 @@ DTYPES = tuple(d for d in dt.ALL if d not in (dt.float16, dt.bfloat16))
 
 
 @dataclass
-class _Call:
+class _Wrapped:
     """How a kernel is called: what its arguments are, as Python writes them in a wrapper.
 
     Each array is an address, ``p0``, ``p1``, ..., and a number an axis; attributes are constants,
@@ -141,7 +141,7 @@ class NumbaKernel:
 
     def call_of(self, equation: Equation) -> tuple[Linked, list[MetaTensor], tuple[DimLike, ...]]:
         """What an equation calls: the routine, the arrays it takes in order, and the numbers."""
-        call, op = _Call(), self.op
+        call, op = _Wrapped(), self.op
         metas = gr.map_entries(lambda a: a.meta, equation.inputs)
         inputs = tuple(call.entry(m) for m in metas)
         attrs = tuple(call.attribute(a, self.title) for a in equation.attrs)
@@ -150,7 +150,7 @@ class NumbaKernel:
         given += [call.entry(m, o.name) for m, o in zip(outputs, op.outputs)]
         return self._linked(call, call.source(given)), call.arrays, tuple(call.numbers)
 
-    def _linked(self, call: _Call, source: str) -> Linked:
+    def _linked(self, call: _Wrapped, source: str) -> Linked:
         from phix.kernels.numba.calls import needs
 
         dtypes = [m.dtype for m in call.arrays]
@@ -169,7 +169,7 @@ class NumbaKernel:
         ))  # fmt: skip
 
     def _module(
-        self, name: str, source: str, dtypes: list[np.dtype], call: _Call, kinds: list[str]
+        self, name: str, source: str, dtypes: list[np.dtype], call: _Wrapped, kinds: list[str]
     ) -> str:
         import numba
         from numba import types
@@ -205,7 +205,7 @@ class NumbaKernel:
                 "fills its outputs, and returns nothing: write out[...] = value"
             )
 
-    def _meaning(self, source: str, call: _Call, given: tuple[Any, ...]) -> None:
+    def _meaning(self, source: str, call: _Wrapped, given: tuple[Any, ...]) -> None:
         """The call in Python: on copies, as loops are evaluated on memory of their own."""
         places, numbers = given[: len(call.arrays)], given[len(call.arrays) :]
         made: dict[int, np.ndarray] = {}

@@ -323,15 +323,15 @@ class _Counter:
         times = self._times(but=whole)
         if rule is None:
             self.uncounted.append(f"operations of {call.name}")
-            self._moved(pointers, call, [times * self._bytes(b) for b in pointers])
+            self._traffic_of(pointers, call, [times * self._bytes(b) for b in pointers])
             return
         flops, elements = rule(*sizes)
         is_complex = dt.is_complex(pointers[-1].dtype)
         self.flops += times * flops * (4 if is_complex else 1)
-        self._moved(pointers, call, [times * n * b.dtype.itemsize
+        self._traffic_of(pointers, call, [times * n * b.dtype.itemsize
                                      for n, b in zip(elements, pointers)])  # fmt: skip
 
-    def _moved(self, buffers: list[Buffer], call: LibraryCall, sizes: list[DimLike]) -> None:
+    def _traffic_of(self, buffers: list[Buffer], call: LibraryCall, sizes: list[DimLike]) -> None:
         for buffer, size in zip(buffers, sizes):
             is_written = buffer in call.writes
             if is_written:

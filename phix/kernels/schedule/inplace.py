@@ -32,12 +32,12 @@ def carry_in_place(program: LoopProgram, setting: Setting) -> None:
             for block in ir.blocks(step):
                 visit(block)
             if isinstance(step, (ir.ForStep, ir.WhileStep)):
-                step.swaps = _settle(setting.builder, step.body, step.swaps)
+                step.swaps = _made_one(setting.builder, step.body, step.swaps)
 
     visit(program.steps)
 
 
-def _settle(
+def _made_one(
     b: Builder, steps: list[Step], pairs: Sequence[tuple[Buffer, Buffer]]
 ) -> list[tuple[Buffer, Buffer]]:
     """Make each ``(carry, new)`` of a loop's body one buffer where that is safe.

@@ -17,7 +17,7 @@ from phix.kernels.schedule.pipeline import Setting
 _GUESS = 256
 
 # Where a step goes: behind the step of that number, and how many were moved there that it needs.
-_Place = tuple[int, int]
+_Position = tuple[int, int]
 
 
 def free_early(program: LoopProgram, _: Setting) -> None:
@@ -29,10 +29,10 @@ def free_early(program: LoopProgram, _: Setting) -> None:
     least = settings.current().least_freed_bytes
     uses = Uses(steps)
     spans = {b: span for b, span in uses.spans().items() if b.kind == "temp"}
-    written: dict[Buffer, _Place] = {}  # where last
-    used: dict[Buffer, _Place] = {}
-    fence: _Place = (-1, 0)
-    places: list[_Place] = []
+    written: dict[Buffer, _Position] = {}  # where last
+    used: dict[Buffer, _Position] = {}
+    fence: _Position = (-1, 0)
+    places: list[_Position] = []
     for number, step in enumerate(steps):
         reads, writes = uses.of(step).reads, uses.of(step).writes
         place = (number, 0)

@@ -101,7 +101,7 @@ def plan_slots(steps: list[Step], wanted: Callable[[Buffer], bool]) -> list[list
     The largest come first, so that smaller ones find the times at which these are not needed.
     """
     lives = {b: span for b, span in lifetimes(steps).items() if wanted(b)}
-    plan = _Plan()
+    plan = _Slots()
     for buffer in sorted(lives, key=lambda t: (-_known_size(t), lives[t][0], int(t.name[1:]))):
         plan.place(buffer, *lives[buffer])
     slots = [slot.buffers for slot in plan.slots]
@@ -129,7 +129,7 @@ class _Slot:
         bisect.insort(self.spans, (begin, end))
 
 
-class _Plan:
+class _Slots:
     """Slots for buffers that come largest first, those of one size in order of time."""
 
     def __init__(self) -> None:

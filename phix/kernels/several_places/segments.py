@@ -38,12 +38,12 @@ from phix.core.rules import OPS
 from phix.core.settings import most_sizes
 from phix.core.tensor import tensor_of
 from phix.kernels import structural
-from phix.kernels.graph_program import Env, GraphProgram, Step, StructuralStep
+from phix.kernels.graph_program import Env, GraphProgram, GraphStep, StructuralStep
 from phix.kernels.kernel_engine import KernelCall
 
 
 # -- steps -----------------------------------------------------------------------------------
-class Copy(Step):
+class Copy(GraphStep):
     """One value to another place."""
 
     def __init__(self, equation: Equation) -> None:
@@ -60,7 +60,7 @@ class Copy(Step):
         return f"copy {self.source.name} to {self.place}, as {self.target.name}"
 
 
-class Segment(Step):
+class Segment(GraphStep):
     """Equations of one place as a program of its engine."""
 
     def __init__(self, place: Place, equations: list[Equation], outer: Graph, later: set[Any]):

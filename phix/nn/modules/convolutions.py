@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar, Union
 
@@ -124,8 +125,44 @@ def _convolved(x: Any, layer: Any) -> Any:
     return ops.squeeze(out, 2) if flat else out
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class _OnLines(_Convolution):
+    rank: ClassVar[int] = 1
+
+    weight: Any
+    bias: Any = None
+    stride: tuple[int, ...] = static(default=(1,))
+    padding: tuple[int, ...] | str = static(default=(0,))
+    dilation: tuple[int, ...] = static(default=(1,))
+    groups: int = static(default=1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class _OnImages(_Convolution):
+    rank: ClassVar[int] = 2
+
+    weight: Any
+    bias: Any = None
+    stride: tuple[int, ...] = static(default=(1, 1))
+    padding: tuple[int, ...] | str = static(default=(0, 0))
+    dilation: tuple[int, ...] = static(default=(1, 1))
+    groups: int = static(default=1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class _OnVolumes(_Convolution):
+    rank: ClassVar[int] = 3
+
+    weight: Any
+    bias: Any = None
+    stride: tuple[int, ...] = static(default=(1, 1, 1))
+    padding: tuple[int, ...] | str = static(default=(0, 0, 0))
+    dilation: tuple[int, ...] = static(default=(1, 1, 1))
+    groups: int = static(default=1)
+
+
 @module
-class Conv1d(_Convolution):
+class Conv1d(_OnLines):
     """The cross-correlation of [n, channels, length] with weight, [out, in / groups, size].
 
     >>> import phix
@@ -134,19 +171,11 @@ class Conv1d(_Convolution):
     (2, 8, 20)
     """
 
-    rank: ClassVar[int] = 1
     transposed: ClassVar[bool] = False
-
-    weight: Any
-    bias: Any = None
-    stride: tuple[int, ...] = static(default=(1,))
-    padding: tuple[int, ...] | str = static(default=(0,))
-    dilation: tuple[int, ...] = static(default=(1,))
-    groups: int = static(default=1)
 
 
 @module
-class Conv2d(_Convolution):
+class Conv2d(_OnImages):
     """The cross-correlation of [n, channels, height, width] with weight, [out, in / groups, ...].
 
     >>> import phix
@@ -155,19 +184,11 @@ class Conv2d(_Convolution):
     (2, 8, 4, 4)
     """
 
-    rank: ClassVar[int] = 2
     transposed: ClassVar[bool] = False
-
-    weight: Any
-    bias: Any = None
-    stride: tuple[int, ...] = static(default=(1, 1))
-    padding: tuple[int, ...] | str = static(default=(0, 0))
-    dilation: tuple[int, ...] = static(default=(1, 1))
-    groups: int = static(default=1)
 
 
 @module
-class Conv3d(_Convolution):
+class Conv3d(_OnVolumes):
     """The cross-correlation of [n, channels, depth, height, width] with weight.
 
     >>> import phix
@@ -176,19 +197,11 @@ class Conv3d(_Convolution):
     (1, 2, 2, 2, 2)
     """
 
-    rank: ClassVar[int] = 3
     transposed: ClassVar[bool] = False
-
-    weight: Any
-    bias: Any = None
-    stride: tuple[int, ...] = static(default=(1, 1, 1))
-    padding: tuple[int, ...] | str = static(default=(0, 0, 0))
-    dilation: tuple[int, ...] = static(default=(1, 1, 1))
-    groups: int = static(default=1)
 
 
 @module
-class ConvTranspose1d(_Convolution):
+class ConvTranspose1d(_OnLines):
     """The transpose of :class:`Conv1d`, with weight [in, out / groups, size].
 
     >>> import phix
@@ -197,19 +210,11 @@ class ConvTranspose1d(_Convolution):
     (2, 8, 12)
     """
 
-    rank: ClassVar[int] = 1
     transposed: ClassVar[bool] = True
-
-    weight: Any
-    bias: Any = None
-    stride: tuple[int, ...] = static(default=(1,))
-    padding: tuple[int, ...] | str = static(default=(0,))
-    dilation: tuple[int, ...] = static(default=(1,))
-    groups: int = static(default=1)
 
 
 @module
-class ConvTranspose2d(_Convolution):
+class ConvTranspose2d(_OnImages):
     """The transpose of :class:`Conv2d`, with weight [in, out / groups, height, width].
 
     >>> import phix
@@ -218,19 +223,11 @@ class ConvTranspose2d(_Convolution):
     (2, 8, 10, 10)
     """
 
-    rank: ClassVar[int] = 2
     transposed: ClassVar[bool] = True
-
-    weight: Any
-    bias: Any = None
-    stride: tuple[int, ...] = static(default=(1, 1))
-    padding: tuple[int, ...] | str = static(default=(0, 0))
-    dilation: tuple[int, ...] = static(default=(1, 1))
-    groups: int = static(default=1)
 
 
 @module
-class ConvTranspose3d(_Convolution):
+class ConvTranspose3d(_OnVolumes):
     """The transpose of :class:`Conv3d`, with weight [in, out / groups, ...].
 
     >>> import phix
@@ -239,12 +236,4 @@ class ConvTranspose3d(_Convolution):
     (1, 2, 3, 3, 3)
     """
 
-    rank: ClassVar[int] = 3
     transposed: ClassVar[bool] = True
-
-    weight: Any
-    bias: Any = None
-    stride: tuple[int, ...] = static(default=(1, 1, 1))
-    padding: tuple[int, ...] | str = static(default=(0, 0, 0))
-    dilation: tuple[int, ...] = static(default=(1, 1, 1))
-    groups: int = static(default=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, ClassVar, TypeVar
 
 from phix import ops, random
@@ -16,6 +17,7 @@ Cell = TypeVar("Cell", bound="_Cell")
 Layers = TypeVar("Layers", bound="_Layers")
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class _Cell:
     """One step; weights are [gates * hidden, in], those of a gate below those of the one before."""
 
@@ -23,8 +25,8 @@ class _Cell:
 
     weight_ih: Any
     weight_hh: Any
-    bias_ih: Any
-    bias_hh: Any
+    bias_ih: Any = None
+    bias_hh: Any = None
 
     @classmethod
     @takes(input_size=at_least(1), hidden_size=at_least(1))
@@ -71,11 +73,6 @@ class RNNCell(_Cell):
 
     gates: ClassVar[int] = 1
 
-    weight_ih: Any
-    weight_hh: Any
-    bias_ih: Any = None
-    bias_hh: Any = None
-
     def __call__(self, x: TensorLike, state: Any = None) -> Any:
         """[..., in] and the state [..., hidden], zeros if None -> the new state."""
         given = as_tensor(x)
@@ -94,11 +91,6 @@ class GRUCell(_Cell):
     """
 
     gates: ClassVar[int] = 3
-
-    weight_ih: Any
-    weight_hh: Any
-    bias_ih: Any = None
-    bias_hh: Any = None
 
     def __call__(self, x: TensorLike, state: Any = None) -> Any:
         """[..., in] and the state [..., hidden], zeros if None -> the new state."""
@@ -124,11 +116,6 @@ class LSTMCell(_Cell):
     """
 
     gates: ClassVar[int] = 4
-
-    weight_ih: Any
-    weight_hh: Any
-    bias_ih: Any = None
-    bias_hh: Any = None
 
     def __call__(self, x: TensorLike, state: Any = None) -> Any:
         """[..., in] and the state (h, c), zeros if None -> the new state."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 
@@ -151,3 +153,30 @@ def spectral_norm(
         u = matrix @ v
         u = u / (np.linalg.norm(u) + eps)
     return weight / (u @ matrix @ v)
+
+
+def derivatives_of_cofactors(x, directions):
+    """The sum over ways to take one row of each direction, in the place of one of x, and of the
+    cofactors of what is left: expansions by minors, no quotient."""
+
+    def det(a):
+        if not len(a):
+            return 1.0
+        rest = [np.delete(a[1:], j, 1) for j in range(len(a))]
+        return sum((-1) ** j * a[0, j] * det(rest[j]) for j in range(len(a)))
+
+    def of_one(x, *directions):
+        out = np.zeros_like(x)
+        for i, j in np.ndindex(*x.shape):
+            others = [r for r in range(len(x)) if r != i]
+            for rows in itertools.permutations(others, len(directions)):
+                replaced = x.copy()
+                for row, direction in zip(rows, directions):
+                    replaced[row] = direction[row]
+                minor = np.delete(np.delete(replaced, i, 0), j, 1)
+                out[i, j] += (-1) ** (i + j) * det(minor)
+        return out
+
+    n = x.shape[-1]
+    flat = zip(*[t.reshape(-1, n, n) for t in (x, *directions)])
+    return np.stack([of_one(*each) for each in flat]).reshape(x.shape)
