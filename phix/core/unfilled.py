@@ -21,7 +21,7 @@ _NANS = {2: 0xFFA5, 4: 0xFFA5A5A5, 8: 0xFFF5A5A5A5A5A5A5}
 _EIGHT = (0xA517, 0x3CD2, 0xE94B, 0x860F, 0x5B71, 0xC3A8, 0x1E96, 0x74DD)
 
 
-class Form(NamedTuple):
+class MarkedAs(NamedTuple):
     """How a dtype is marked: as what unsigned ints, by which, from both ends inwards, and whether
     one that stays tells for sure, or only all of them."""
 
@@ -30,18 +30,18 @@ class Form(NamedTuple):
     is_sure: bool
 
 
-def _form(dtype: np.dtype) -> Form:
+def _form(dtype: np.dtype) -> MarkedAs:
     real = dt.real_dtype(dtype)
     size = real.itemsize
     word = np.dtype(f"uint{8 * size}")
     is_sure = dt.is_float(real) or size >= 4 or real.kind == "b"
     one = (_NANS if dt.is_float(real) else _NUMBERS)[size] if is_sure else 0
     numbers = (one, one) if is_sure else tuple(n >> (16 - 8 * size) for n in _EIGHT)
-    return Form(word, tuple(map(word.type, numbers)), is_sure)
+    return MarkedAs(word, tuple(map(word.type, numbers)), is_sure)
 
 
 FORMS = {dtype: _form(dtype) for dtype in dt.NATIVE}
-Marks = list[tuple[np.ndarray, Form]]
+Marks = list[tuple[np.ndarray, MarkedAs]]
 # Whether all elements are marked; read once, as calls are too short for more.
 _is_thorough = stages.is_verifying()
 
