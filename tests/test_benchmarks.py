@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks import harness, peers, processes, report, rows_gpu
+from benchmarks import harness, numba_peers, peers, processes, report, rows_gpu, rows_numba
 from benchmarks.__main__ import load_rows
 from benchmarks.harness import Case, Measurement, Row
 from phix import ops
@@ -35,6 +36,49 @@ def test_rows_of_the_gpu_are_functions_of_their_args(name: str, monkeypatch: Any
     case = rows_gpu.ROWS[name].build()
     found = LIBRARIES["phix"].bind(case.functions["phix"], case.mode, case.args)()
     assert all(np.isfinite(np.asarray(x, np.float32)).all() for x in peers.leaves(found))
+
+
+def _numba_case(name: str, patch: Any) -> tuple[Case, list[np.ndarray]]:
+    """A row of the library numba, and its inputs, with axes of at most 16 elements."""
+    row = next(r for n, r in harness.ROWS.items() if n.startswith(name))
+    build: Any = row.build
+    small = lambda *shape, **options: harness.normal(*(min(d, 16) for d in shape), **options)  # noqa: E731
+    if "normal" in build.__globals__:
+        patch.setitem(build.__globals__, "normal", small)
+    case: Case = build()
+    cut = lambda x: x[(slice(16),) * np.ndim(x)] if np.ndim(x) else x  # noqa: E731
+    case = replace(case, args=peers.tree_map(cut, case.args))
+    bounded = lambda x: x % 16 if np.issubdtype(x.dtype, np.integer) else x  # noqa: E731
+    case = replace(case, args=peers.tree_map(bounded, case.args))
+    return case, peers.leaves(case.args)
+
+
+BY_HAND = [name for name, loops in numba_peers.ALONE.items() if not isinstance(loops, str)]
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_loops_by_hand_give_what_rows_of_the_library_numba_do(name: str, monkeypatch: Any) -> None:
+    """Run by Python, beside NumPy where the row has it."""
+    case, inputs = _numba_case(name, monkeypatch)
+    loops: Any = numba_peers.ALONE[name]
+    peer = "numpy" if "numpy" in case.functions and case.mode == "call" else "phix"
+    call = LIBRARIES[peer].bind(case.functions[peer], case.mode, case.args)
+    before = [x.copy() for x in inputs]
+    results = {"alone": peers.leaves(loops(*inputs)), peer: peers.leaves(call())}
+    numbers = {word: [np.asarray(x) for x in found] for word, found in results.items()}
+    harness.check_equal(name, numbers, max(case.tolerance, 1e-4))
+    assert all(np.array_equal(x, b) for x, b in zip(inputs, before))
+
+
+def test_the_table_of_the_library_numba() -> None:
+    assert len(numba_peers.ALONE) == 20 and len(BY_HAND) == 19
+    found = [
+        ({"llvm": 1.0, "numba": 2.0}, {"llvm": 1e-3, "numba": 4e-3}),
+        ({"llvm": 1.0, "numba": 3.0, "jax": 1.0}, {"llvm": 1e-3, "numba": 1e-3, "jax": 2e-3}),
+    ]
+    assert rows_numba.line("row", *found[0]).split()[1:4] == ["1.000", "4.00", "-"]
+    words = rows_numba.means(found).split()
+    assert words[4:] == ["2.00", "-", "2.00", "2.00", "5.00", "0.00", "1.00"]
 
 
 @pytest.mark.parametrize("mode", ["call", "uncompiled", "vjp", "value_and_grad", "sgd"])

@@ -18,6 +18,7 @@ import pytest
 
 import numba_ops
 import phix
+from loaded_ops import loading
 from numba_ops import running_in_numpy
 from phix import ops
 from phix.core.errors import (
@@ -168,6 +169,56 @@ def test_exceptions_end_the_program(how: int, message: str) -> None:
     np.testing.assert_array_equal(ops.numba_weird(x, 4), 2 * x)  # the process goes on
 
 
+_SOME = """
+- op: numba_some
+  args: (Tensor x, Tensor part)
+  output: Tensor(out)
+  infer_meta: {func: UnchangedInferMeta, param: [x]}
+  kernel: {data_type: x}
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_thorough"),
+    [("float64", True), ("float64", False), ("complex64", True), ("bool", False), ("int8", False)],
+)
+def test_what_it_leaves_unfilled_is_an_error(
+    dtype: str, is_thorough: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first or the last element, any one under PHIX_VERIFY, or all of ints of few bits."""
+    monkeypatch.setenv("PHIX_VERIFY", str(int(is_thorough)))
+    x, is_int = np.arange(9).astype(dtype), dtype == "int8"
+    text = r"the Numba kernel of 'numba_some' left elements of out .* Its function is at .*py:\d"
+    with loading(tmp_path) as load, phix.scoped_registries():
+        op = load(_SOME).numba_some
+
+        @phix.numba.kernel("numba_some", dtypes=[dtype])
+        def some(x: Any, part: Any, out: Any) -> None:
+            for i in range(part[0], part[1]):
+                if i != part[2]:
+                    out[i] = x[i]
+
+        alone = phix.jit(op, input_spec=[phix.spec(["n"], dtype), phix.spec([3], "int64")])
+        calls = [alone]
+        if is_thorough and not is_int:
+            calls.append(lambda x, p: phix.jit(phix.vmap(op, (0, None)))(np.stack([x] * 5), p)[4])
+        for call in calls:
+            for part, is_told in (
+                ((0, 9, 9), False),
+                ((0, 0, 0), True),
+                ((1, 9, 9), not is_int),
+                ((0, 8, 9), not is_int),
+                ((0, 9, 4), is_thorough),
+            ):
+                if is_told:
+                    with pytest.raises(KernelError, match=text):
+                        call(x, np.array(part))
+                else:
+                    found = call(x, np.array(part)).numpy()
+                    assert part != (0, 9, 9) or np.array_equal(found, x)
+        assert alone(x[:0], np.array([0, 0, 0])).shape == (0,)
+
+
 def test_memory_of_numbas_own_and_eight_threads() -> None:
     program = phix.jit(lambda x: ops.numba_weird(running(x), 4))
     rows = [RNG.standard_normal(n % 5 + 1) for n in range(64)]
@@ -251,7 +302,7 @@ def test_all_that_code_follows_from_is_in_its_digest() -> None:
     """Two kernels that differ in how helpers are decorated, or in which is called where."""
 
     def quotient(x: Any, how: int, out: Any) -> None:
-        out[0] = x[1] / x[0]
+        out[:] = x[1] / x[0]
 
     assert _numba_weird(numba.njit(error_model="numpy")(quotient))[0] == np.inf
     with pytest.raises(KernelError, match="ZeroDivisionError"):
@@ -272,7 +323,7 @@ def test_all_that_code_follows_from_is_in_its_digest() -> None:
 
     def pointers(called: Any) -> Any:
         def kernel(x: Any, how: int, out: Any) -> None:
-            out[1] = called(x[1])
+            out[:] = called(x[1])
 
         return kernel
 

@@ -25,6 +25,10 @@ TABLE = """
   infer_meta: {func: ElementwiseInferMeta, param: [x, y]}
   kernel:
     func: added {dense, dense -> dense}, added_low {low, low -> low}, mixed {low, dense -> dense}
+- op: stacked
+  args: (Tensor[] parts)
+  output: Tensor(out)
+  kernel: {func: "stacked {dense -> dense}, stacked_low {low -> dense}"}
 """
 
 
@@ -96,6 +100,15 @@ def test_wrong_kinds(added: Any) -> None:
     for name, cls in (("low", dict), ("other", Low), ("dense", dict)):
         with pytest.raises(KernelRegistrationError, match=r"there are dense, .*low"):
             phix.kernels.add_kind(name, cls)
+
+
+def test_lists_are_of_one_kind(added: Any) -> None:
+    phix.kernels.kind_kernel("stacked_low")(lambda parts: sum(x.u @ x.v for x in parts))
+    low = Low(phix.to_tensor(U), phix.to_tensor(V))
+    for run in (phix.ops.stacked, phix.jit(phix.ops.stacked)):  # type: ignore[attr-defined]
+        np.testing.assert_allclose(run([low, low]), 2 * U @ V, rtol=1e-5, atol=1e-6)
+        with pytest.raises(ArgumentError, match=r"parts has tensors of the kinds \(low, dense\)"):
+            run([low, phix.to_tensor(D)])
 
 
 def test_kernels_that_are_not_there_or_give_another_kind(tmp_path: Path) -> None:

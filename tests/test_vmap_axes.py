@@ -266,3 +266,37 @@ def test_an_op_without_a_rule_is_one_call_a_lane_or_a_loop_of_them(tmp_path, lan
         for one, k in zip(twice, keys):
             np.testing.assert_array_equal(one, [op(r, k) for r in x[:2]])
     assert length < 20
+
+
+_SAID = """
+- {op: said, args: "(Tensor x, int tag)", output: Tensor(out), traits: [side_effect],
+   infer_meta: {func: UnchangedInferMeta, param: [x]}}
+"""
+
+
+def test_effects_of_many_lanes_come_in_the_order_of_eager_calls(tmp_path):
+    """Those of a loop over the lanes, of loops in the lanes, and of results that nobody reads."""
+    seen = []
+    with loading(tmp_path) as load, phix.scoped_registries():
+        op = load(_SAID).said
+
+        @phix.kernels.register_kernel("said", "CPU", dtypes="float64")
+        def said(ctx, x, tag, out):
+            seen.append((tag, float(x[0])))
+            out[...] = x + 1
+
+        def lane(r):
+            op(r * 3, 1)
+            after = phix.fori_loop(0, 2, lambda _, c: op(c, 2), op(r, 3))
+            return op(after, 4)
+
+        x = np.arange(12.0).reshape(6, 2)
+        found, orders = [], []
+        for f in (phix.vmap(lane), phix.jit(phix.vmap(lane))):
+            seen.clear()
+            found.append(f(x))
+            orders.append(list(seen))
+        assert orders[0] == orders[1] and len(orders[0]) == 5 * len(x)
+        assert [n for tag, n in orders[0] if tag == 3] == [*x[:, 0]]
+        np.testing.assert_array_equal(found[0], x + 4)
+        np.testing.assert_array_equal(found[1], x + 4)

@@ -151,7 +151,7 @@ def call(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     """A call of ``op`` on tensors of other kinds.
 
     Raises:
-        ArgumentError: the entry of the op has no kernel for these kinds.
+        ArgumentError: the entry of the op has no kernel for these kinds, or a list is of several.
         KernelNotFoundError: it names one that is not registered.
         KernelError: that gave other kinds than the entry says.
     """
@@ -173,6 +173,13 @@ def call(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
             f"{op.name}: no kernel {name!r} for tensors of the kinds ({', '.join(kinds)}); "
             f"register one with @phix.kernels.kind_kernel({name!r})"
         )
+    for arg, value in zip(op.inputs, inputs):
+        within = {_kind(x): x for x in value} if isinstance(value, (list, tuple)) else {}
+        if len(within) > 1:
+            raise ArgumentError(
+                f"{op.name}: {arg.name} has tensors of the kinds ({', '.join(within)}), and the "
+                f"kernel {name!r} takes one kind; bring them to one, as by x.to_dense()"
+            )
     with naming(op.name):
         outs = _FUNCTIONS[name](*op.merge(inputs, convert(op, attrs)))
     found = tuple(map(_kind, (outs,) if len(op.outputs) == 1 else outs))

@@ -13,6 +13,7 @@ import pickle
 from typing import Any
 
 from phix.core.errors import KernelError
+from phix.core.unfilled import Unfilled
 
 # The first word, and what the second one is.
 NO_ROOM = 1  # nothing
@@ -73,6 +74,9 @@ def _raised(address: int, title: str) -> Exception:
         cause = kind(*map(_shown, arguments or ()))
     except Exception:  # of a class that takes something else
         return KernelError(f"{title} raised {kind.__name__}{at}")
+    if isinstance(cause, Unfilled):
+        what = f"{title} left elements of {cause} as they were; it is to fill all of its outputs"
+        return KernelError(f"{what}. Its function is at {function}")
     said = f": {cause}" if str(cause) else ""
     error = KernelError(f"{title} raised {kind.__name__}{said}{at}")
     error.__cause__ = cause

@@ -44,6 +44,14 @@ def jitted(function: Any, digest: str, **options: Any) -> Any:
     return numba.njit(**options)(function)
 
 
+@cache
+def inlined(function: Callable[..., Any]) -> Any:
+    """A function of ours for Numba's compiler, whose code becomes a part of who calls it."""
+    import numba
+
+    return numba.njit(**_OPTIONS)(function)
+
+
 def compiled(title: str, function: Callable[..., Any], signature: Any) -> tuple[Any, str]:
     """The module that Numba makes of a function for a signature, and the name of its code.
 

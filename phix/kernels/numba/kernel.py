@@ -20,7 +20,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import graph as gr
-from phix.core import kernel_keys, stages
+from phix.core import kernel_keys, stages, unfilled
 from phix.core.dims import DimLike
 from phix.core.errors import KernelRegistrationError
 from phix.core.graph import Equation
@@ -31,6 +31,7 @@ from phix.core.places import Place
 from phix.core.rules import get_op
 from phix.kernels.loops import linked
 from phix.kernels.loops.linked import Linked
+from phix.kernels.numba import filling
 from phix.kernels.numba.identity import checked, digest, python_function
 
 BACKEND = "NUMBA"
@@ -49,20 +50,43 @@ class _Wrapped:
     arrays: list[MetaTensor] = field(default_factory=list)
     numbers: list[DimLike] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
+    outputs: list[int] = field(default_factory=list)  # which of the arrays
+    before: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
 
-    def array(self, meta: MetaTensor, is_input: bool) -> str:
+    def array(self, meta: MetaTensor, output: str) -> str:
         k, first = len(self.arrays), len(self.numbers)
         self.arrays.append(meta)
         self.numbers += meta.dims
         shape = "".join(f"n{first + axis}, " for axis in range(meta.ndim))
-        made = f"carray(p{k}, ({shape}))"
-        return f"read_only({made})" if is_input else made
+        if not output:
+            return f"read_only(carray(p{k}, ({shape})))"
+        self.outputs.append(k)
+        form = unfilled.FORMS[meta.dtype]
+        before, after = filling.lines(k, output, shape, form.is_sure, stages.is_verifying())
+        self.before += before
+        self.after += after
+        return f"a{k}"
 
-    def entry(self, entry: Any, is_input: bool) -> str:
-        """A tensor, several, or none."""
+    def entry(self, entry: Any, output: str = "") -> str:
+        """A tensor, several, or none; of an output with its name."""
         if isinstance(entry, tuple):
-            return f"({''.join(self.array(m, is_input) + ', ' for m in entry)})"
-        return "None" if entry is None else self.array(entry, is_input)
+            return f"({''.join(self.array(m, output) + ', ' for m in entry)})"
+        return "None" if entry is None else self.array(entry, output)
+
+    def source(self, given: list[str]) -> str:
+        """The wrapper, which gives these arguments to the kernel."""
+        taken = [f"p{k}" for k in range(len(self.arrays))]
+        taken += [f"n{k}" for k in range(len(self.numbers))]
+        body = [*self.before, f"kernel({', '.join(given)})", *self.after]
+        return "\n    ".join([f"def call({', '.join(taken)}):", *body]) + "\n"
+
+    def marks(self) -> dict[str, Any]:
+        """What the source names for :mod:`~phix.kernels.numba.filling`, but its functions."""
+        forms = [unfilled.FORMS[meta.dtype] for meta in self.arrays]
+        words = {f"word{k}": form.word.type for k, form in enumerate(forms)}
+        marks = {f"marks{k}": form.marks for k, form in enumerate(forms)}
+        return {**words, **marks, "Unfilled": unfilled.Unfilled}
 
     def attribute(self, value: Any, title: str) -> str:
         if isinstance(value, tuple):
@@ -119,15 +143,12 @@ class NumbaKernel:
         """What an equation calls: the routine, the arrays it takes in order, and the numbers."""
         call, op = _Wrapped(), self.op
         metas = gr.map_entries(lambda a: a.meta, equation.inputs)
-        inputs = tuple(call.entry(m, True) for m in metas)
+        inputs = tuple(call.entry(m) for m in metas)
         attrs = tuple(call.attribute(a, self.title) for a in equation.attrs)
         given = list(kernel_keys.kernel_arguments(op, inputs, attrs))
         outputs = gr.map_entries(lambda v: v.meta, equation.outputs)
-        given += [call.entry(m, False) for m in outputs]
-        taken = [f"p{k}" for k in range(len(call.arrays))]
-        taken += [f"n{k}" for k in range(len(call.numbers))]
-        source = f"def call({', '.join(taken)}):\n    kernel({', '.join(given)})\n"
-        return self._linked(call, source), call.arrays, tuple(call.numbers)
+        given += [call.entry(m, o.name) for m, o in zip(outputs, op.outputs)]
+        return self._linked(call, call.source(given)), call.arrays, tuple(call.numbers)
 
     def _linked(self, call: _Wrapped, source: str) -> Linked:
         from phix.kernels.numba.calls import needs
@@ -159,6 +180,9 @@ class NumbaKernel:
             "kernel": calls.jitted(self.function, self.digest, **self.options),
             "carray": numba.carray,
             "read_only": arrays.read_only,
+            "mark": calls.inlined(filling.mark),
+            "is_left": calls.inlined(filling.is_left),
+            **call.marks(),
             **call.constants,
         }
         exec(compile(source, f"<{self.title}>", "exec"), scope)
@@ -187,21 +211,21 @@ class NumbaKernel:
         made: dict[int, np.ndarray] = {}
 
         def carray(place: Any, shape: tuple[int, ...]) -> np.ndarray:
-            made[id(place)] = array = place.read(int(np.prod(shape))).reshape(shape)
-            return array
+            if id(place) not in made:
+                made[id(place)] = place.read(int(np.prod(shape)))
+            return made[id(place)].reshape(shape)
 
         def read_only(array: np.ndarray) -> np.ndarray:
             array.flags.writeable = False
             return array
 
         scope = {"kernel": python_function(self.function), "carray": carray,
-                 "read_only": read_only, **call.constants}  # fmt: skip
+                 "read_only": read_only, "mark": filling.mark, "is_left": filling.is_left,
+                 **call.marks(), **call.constants}  # fmt: skip
         exec(source, scope)
         scope["call"](*places, *map(int, numbers))
-        for place in places:
-            array = made.get(id(place))
-            if array is not None and array.flags.writeable:
-                place.write(array.reshape(-1))
+        for k in call.outputs:
+            places[k].write(made[id(places[k])])
 
 
 def register(
