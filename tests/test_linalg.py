@@ -188,9 +188,10 @@ def test_higher_derivatives_near_singular_matrices_keep_their_digits() -> None:
     left, right = (np.linalg.qr(RNG.normal(size=(5, 5)))[0] for _ in range(2))
     a, b, c = RNG.normal(size=(3, 5, 5))
     third = phix.jit(along(phix.linalg.det, a, b, c))
-    for least in (1e-3, 1e-5, 1e-7):
-        x = left * [1.0, 0.9, 0.8, 0.7, least] @ right
-        np.testing.assert_allclose(third(x), rows_replaced(x, a, b, c), rtol=1e-7)
+    for least in (1e-3, 1e-5, 1e-7, 1e-9):
+        for before in (left, np.eye(5)):  # one of the second's rows is small
+            x = before * [1.0, 0.9, 0.8, 0.7, least] @ right
+            np.testing.assert_allclose(third(x), rows_replaced(x, a, b, c), rtol=1e-7)
 
 
 def test_fourth_derivatives_of_complex_matrices_in_a_batch_of_unknown_size() -> None:

@@ -274,24 +274,31 @@ def _singular(x: Any, directions: Any) -> Any:
     """The same for singular matrices. As many singular values as det is differentiated times stay
     out of quotients (see ``_cofactors_of_scaled``)."""
     few = max(3, len(directions) + 1)
-    return _along(lambda t: _cofactors(t, few), x, directions)
-
-
-def _cofactors(x: Any, few: int) -> Any:
-    """The derivatives of det(x) by the elements of x, which is scaled before: no singular value is
-    small because a row or a column is."""
-    rows = _exponents(x, -1)
-    columns = _exponents(x * _power_of_2(-rows, x.dtype), -2)
-    scaled = x * _power_of_2(-rows, x.dtype) * _power_of_2(-columns, x.dtype)
-    found = _cofactors_of_scaled(scaled, few)
+    rows, columns = _scales(x, directions)
+    down = _power_of_2(-rows, x.dtype), _power_of_2(-columns, x.dtype)
+    found = _along(lambda t: _cofactors_of_scaled(t * down[0] * down[1], few), x, directions)
     both = ops.sum(rows, [-2], None, True) + ops.sum(columns, [-1], None, True)
     return found * _power_of_2(both - rows - columns, x.dtype)
 
 
-def _exponents(x: Any, axis: int) -> Any:
-    """The powers of 2 below the largest elements along an axis, which stays; of none it is 0."""
-    *lead, rows, columns = x.meta.dims
-    sizes = ops.abs(ops.stop_gradient(x))
+def _scales(x: Any, directions: Any) -> tuple[Any, Any]:
+    """Powers of 2 by which rows and columns are divided: no singular value is small because a row
+    or a column is, and no row of a direction becomes so large that its digits cancel."""
+    sizes, whole = ops.abs(x), None
+    if directions:
+        totals = [ops.sum(ops.abs(t), [-2, -1], None, True) for t in (x, *directions)]
+        totals = [ops.where(t == 0, 1.0, t) for t in totals]
+        whole = ops.floor(ops.log2(totals[0]))
+        shares = [ops.abs(t) / total for t, total in zip((x, *directions), totals)]
+        sizes = functools.reduce(ops.maximum, shares)
+    rows = _exponents(sizes, -1)
+    columns = _exponents(sizes * _power_of_2(-rows, sizes.dtype), -2)
+    return (rows if whole is None else rows + whole), columns
+
+
+def _exponents(sizes: Any, axis: int) -> Any:
+    """The powers of 2 below the largest along an axis, which stays; of none it is 0."""
+    *lead, rows, columns = sizes.meta.dims
     nothing = (*lead, 1, columns) if axis == -2 else (*lead, rows, 1)
     sizes = ops.max(ops.concat([sizes, ops.full(nothing, 0, sizes.dtype)], axis), [axis], True)
     return ops.floor(ops.log2(ops.where(sizes == 0, 1.0, sizes)))
