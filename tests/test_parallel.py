@@ -155,6 +155,26 @@ def test_meshes_that_are_not_there():
     assert "mpi4py" not in sys.modules or os.environ.get("PMI_SIZE")
 
 
+# -- networks ------------------------------------------------------------------------------------
+def scaled_stages(w, xs):
+    """The mean square behind two stages that multiply, forward alone and with the gradients."""
+    stage, loss = lambda w, x: w[0] * x, lambda head, x, y: ((x - y) ** 2).mean()
+    run = lambda w, xs: phix.parallel.pipeline(stage, loss, w, None, xs, 0 * xs, "data")  # noqa: E731
+    step = lambda w, xs: (run(w, xs), *phix.value_and_grad(run)(w, xs))  # noqa: E731
+    return on_data(step, ("data", None), (None, None, "data"), n=2)(w, xs)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_pipeline_adds_halves_up_in_float32(dtype):
+    """Sums of 300 ones stay at 256 in bfloat16, those of 300 times 400 are infinite in float16."""
+    size = 1.0 if dtype == "bfloat16" else 20.0
+    ones = ops.full([300, 1], size, dtype)
+    forward, value, grad = scaled_stages(phix.ones([2], dtype), ones)
+    assert forward.dtype == value.dtype == grad.dtype == ones.dtype
+    assert forward.item() == value.item() == size**2
+    assert grad.tolist() == [2 * size**2] * 2
+
+
 # -- several processes ---------------------------------------------------------------------------
 def launcher() -> str:
     """mpiexec; where there is none, the test is skipped."""

@@ -53,6 +53,7 @@ def pipeline(
     Returns:
         A scalar, the same on all parts. Gradients with respect to ``weights`` are this part's;
         those of ``head``, ``xs`` and ``targets`` are whole. They are not differentiated again.
+        Half precision is added up over the microbatches in float32.
 
     Raises:
         ShapeError: a stage that gives another shape or dtype, a loss that is no scalar, or targets
@@ -167,11 +168,15 @@ class _Schedule:
             out = cond(is_on, self.stage, lambda w, x: x, weights, x)
             ends = (head, out, _row(targets, at))
             value = cond(is_on & self.is_end(), self.loss, lambda *_: zero, *ends)
-            return (self.to_next(out), total + value), None
+            return (self.to_next(out), _sum(total, value)), None
 
-        start = (ops.full_like(xs[0], 0), zero)
+        start = (ops.full_like(xs[0], 0), _wide_zeros(zero))
         turns = ops.arange(0, self.count + self.stages - 1, 1, dt.int64)
-        return self.from_end(scan(turn, start, turns)[0][1] / self.count)
+        return self.mean(scan(turn, start, turns)[0][1], zero)
+
+    def mean(self, total: Any, zero: Any) -> Any:
+        """The mean loss on all parts, of what the last one has added up."""
+        return ops.cast(self.from_end(total / self.count), zero.dtype)
 
     # -- with gradients ----------------------------------------------------------------------
     def both(self, weights: Any, head: Any, xs: Any, targets: Any) -> Any:
@@ -200,12 +205,12 @@ class _Schedule:
 
         nothing = ops.full_like(xs[0], 0)
         kept = ops.expand(ops.unsqueeze(nothing, [0]), (room, *nothing.shape))
-        start = (nothing, nothing, kept, zero, _zeros(weights), _zeros(head), _zeros(xs),
-                 _zeros(_floats(targets)))  # fmt: skip
+        sums = _wide_zeros((zero, weights, head))
+        start = (nothing, nothing, kept, *sums, _zeros(xs), _zeros(_floats(targets)))
         turns = ops.arange(0, self.count + far, 1, dt.int64)
         _, _, _, total, *grads = scan(turn, start, turns)[0]
         *means, to_aims = pytrees.map(lambda g: g / self.count, tuple(grads))
-        return self.from_end(total / self.count), (*means, _with_floats(None, targets, to_aims))
+        return self.mean(total, zero), (*means, _with_floats(None, targets, to_aims))
 
     def turned(
         self, weights: Any, head: Any, x: Any, target: Any, back: Any, zero: Any, is_end: Any
@@ -248,8 +253,18 @@ def _zeros(tree: Any) -> Any:
     return pytrees.map(lambda x: ops.full_like(x, 0), tree)
 
 
+def _wide_zeros(tree: Any) -> Any:
+    """Those that microbatches are added to: half precision is added up in float32."""
+    return pytrees.map(lambda x: ops.full_like(x, 0, dt.float32 if _is_half(x) else None), tree)
+
+
+def _is_half(x: Any) -> bool:
+    return dt.is_differentiable(x.dtype) and x.dtype.itemsize < 4
+
+
 def _sum(tree: Any, other: Any) -> Any:
-    return pytrees.map(lambda x, y: x + y, tree, other)
+    """In the dtypes of the first."""
+    return pytrees.map(lambda x, y: x + ops.cast(y, x.dtype), tree, other)
 
 
 def _is_one(number: Any, count: Any) -> Any:
