@@ -112,6 +112,16 @@ def test_angles_are_turned_hyperbolic_ones(name: str) -> None:
 SMALL = {"log1p": mpmath.log1p, "expm1": mpmath.expm1}
 
 
+def test_log1p_beside_its_pole() -> None:
+    """log |1 + x| by a hypotenuse, also where |1 + x|^2 is below all numbers."""
+    for dtype, sizes in (("complex64", (1e-23, 1e-40, 0.2)), ("complex128", (1e-200, 1e-310, 0.2))):
+        x = np.array([complex(a, b) for b in sizes for a in (-1, -1.25, -0.5)], dtype)
+        found = np.asarray(ops.log1p(x))
+        a, b = x.real.astype(float) + 1, x.imag.astype(float)
+        np.testing.assert_allclose(found.real, np.log(np.hypot(a, b)), rtol=np.finfo(dtype).eps * 4)
+        np.testing.assert_allclose(found.imag, np.arctan2(b, a), rtol=np.finfo(dtype).eps * 4)
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_small_beside_one(name: str) -> None:
     """Each part has its digits, where |1 + x| is almost 1 too."""

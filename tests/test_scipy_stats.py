@@ -77,6 +77,20 @@ def test_tails_are_scipys_for_large_and_small_shapes(name: str) -> None:
         np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-300, err_msg=key)
 
 
+def test_truncated_normals_of_narrow_pieces() -> None:
+    """A piece so narrow holds its width times the density at its middle."""
+    top = np.nextafter(3.0, 0)
+    norm, truncnorm = scipy.stats.norm, stats.truncnorm
+    end = (3 - top) * norm.pdf(3) / (norm.cdf(3) - norm.cdf(-2))
+    rows = [("cdf", -9.99999997e-9, -1e-8, 1e-8, (-9.99999997e-9 + 1e-8) / 2e-8),
+            ("sf", top, -2.0, 3.0, end), ("logsf", top, -2.0, 3.0, np.log(end))]  # fmt: skip
+    for key, x, a, b, want in rows:
+        found = getattr(truncnorm, key)(np.float64(x), np.float64(a), np.float64(b))
+        np.testing.assert_allclose(found.item(), want, rtol=1e-12, err_msg=key)
+    slope = phix.grad(truncnorm.cdf)(np.float64(3e-9), np.float64(-1e-8), np.float64(1e-8))
+    np.testing.assert_allclose(slope.item(), 5e7, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("name", "x", "shapes"),
     [("t", -10.0, (300.0,)), ("truncnorm", 10.0, (-3.0, INF)), ("truncnorm", -10.0, (-INF, 0.0)),

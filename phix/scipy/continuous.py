@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from phix import ops
 from phix.scipy.distributions import Distribution, Row, distribution, log_less
 from phix.scipy.entropies import xlog1py, xlogy
@@ -143,8 +145,31 @@ _MIRRORED = {
 
 
 # -- truncated normal numbers ----------------------------------------------------------------------
+# Places and weights of the rule of Gauss and Legendre with 8 points, of which these are half.
+_PLACES, _WEIGHTS = (v[4:].tolist() for v in np.polynomial.legendre.leggauss(8))
+
+
+def _log_narrow_mass(middle: Any, width: Any) -> Any:
+    """log of what lies in a narrow piece: the integral of exp(-m t - t^2 / 2) about its middle m,
+    times the width and the density there; differences of what lies below would cancel."""
+    half = 0.5 * width
+    mean = sum(
+        0.5 * weight * (ops.exp(-m * t) + ops.exp(m * t)) * ops.exp(-0.5 * t * t)
+        for weight, t, m in ((w, half * p, middle) for w, p in zip(_WEIGHTS, _PLACES))
+    )
+    return _normal_log_density(middle) + ops.log(width) + ops.log(mean)
+
+
 def _log_mass(a: Any, b: Any) -> Any:
     """log of what lies between a and b, on the side of 0 where it is a difference of tails."""
+    width, middle = b - a, 0.5 * a + 0.5 * b
+    is_narrow = (width > 0) & (width < 1) & (ops.abs(middle) * width < 2)
+    narrow = _log_narrow_mass(ops.where(is_narrow, middle, 0.0), ops.where(is_narrow, width, 1.0))
+    return ops.where(is_narrow, narrow, _log_wide_mass(a, b))
+
+
+def _log_wide_mass(a: Any, b: Any) -> Any:
+    """log of what lies between a and b, as a difference of what lies below."""
     turned = a > 0
     low, high = ops.where(turned, -b, a), ops.where(turned, -a, b)
     tails, is_all = high <= 0, low == -math.inf

@@ -32,7 +32,10 @@ def log10(x: Complex) -> Complex:
 
 @body("log1p", complex=True)
 def log1p(x: Complex) -> Complex:
-    """|1 + x|^2 - 1 = a (a + 2) + b^2 as a sum of two numbers, where |x| is not large."""
+    """|1 + x|^2 - 1 = a (a + 2) + b^2 as a sum of two numbers, where |x| is not large.
+
+    Next to -1, where 1 + x is exact and its square may be 0, it is the logarithm of 1 + x.
+    """
     big = (fabs(x.real) > 4.0) | (fabs(x.imag) > 4.0)
     a, b = select(big, 0.0, x.real), select(big, 0.0, x.imag)
     above, lost = two_sum(a, const(2.0, a.dtype))
@@ -42,7 +45,8 @@ def log1p(x: Complex) -> Complex:
     near = 0.5 * ex.log1p(total + (rest + (p_low + (q_low + a * lost))))
     one_more = Complex(x.real + 1.0, x.imag)
     far = cm.log(one_more)
-    return Complex(select(big, far.real, near), far.imag)
+    is_far = big | ((fabs(one_more.real) < 0.5) & (fabs(one_more.imag) < 0.5))
+    return Complex(select(is_far, far.real, near), far.imag)
 
 
 @body("expm1", complex=True)
