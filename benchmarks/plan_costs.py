@@ -9,7 +9,7 @@ from typing import Any
 
 from phix.core.graph import flat
 from phix.parallel.forms import MULTIPLIED, TOUCHED, local_bytes
-from phix.parallel.planning import GraphPlan, Run
+from phix.parallel.planning import DividedGraph, Run
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Work:
         return MULTIPLIED * self.multiplied + TOUCHED * self.touched
 
 
-def work(plan: GraphPlan, sizes: Mapping[str, int]) -> Work:
+def work(plan: DividedGraph, sizes: Mapping[str, int]) -> Work:
     """The work of a part; bodies of loops as often as they run."""
     multiplied = touched = 0.0
     for step in plan.steps:
