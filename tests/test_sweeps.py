@@ -112,7 +112,7 @@ def test_workers_make_a_function_once_and_graphs_one_a_kind(monkeypatch):
         traces.append(x["a"].shape)
         return {"sum": ops.sum(x["a"]) * x["k"], "twice": 2 * x["a"]}
 
-    inputs = [{"a": x, "k": float(n)} for n, x in enumerate(XS)]
+    inputs = [{"a": x, "k": np.float64(n)} for n, x in enumerate(XS)]
     found = phix.parallel.map(closed, inputs, Recorder())
     assert len(traces) == 3 and len(sweeps._loaded) == 1
     for n, (one, x) in enumerate(zip(found, XS)):
@@ -121,6 +121,24 @@ def test_workers_make_a_function_once_and_graphs_one_a_kind(monkeypatch):
     for k in range(12):
         phix.parallel.map(lambda x, k=k: k * x, XS[:1], Recorder())
     assert len(sweeps._loaded) == sweeps._MOST_LOADED
+
+
+def test_results_are_those_of_the_function_called():
+    """A number of Python has all its digits, and comes back as one, whatever executor there is."""
+    w = phix.ones([1])
+    calls = (lambda x: x * 3, lambda x: (x, w * x, "text") if x > 0 else None, lambda x: -x)
+    inputs = [0.1, 1e300, 2**70, -0.0, 0.0, True, np.float64(0.1)]
+    with ThreadPoolExecutor(1) as pool:
+        for call in calls[:1]:
+            assert phix.parallel.map(call, inputs, pool) == [call(x) for x in inputs]
+    for x, found in zip(inputs[:6], phix.parallel.map(calls[0], inputs, Recorder())):
+        assert repr(found) == repr(3 * x)
+    for x, found in zip(inputs, phix.parallel.map(calls[2], inputs[:6], Recorder())):
+        assert repr(found) == repr(-x)
+    found = phix.parallel.map(calls[1], [0.5, -1.0], Recorder())
+    assert found[1] is None and found[0][::2] == (0.5, "text") and found[0][1].tolist() == [0.5]
+    with pytest.raises(TaskError, match="input 1: ZeroDivisionError"):
+        phix.parallel.map(lambda x: w / (1 / x), [1.0, 0.0], Recorder())
 
 
 def test_errors_of_tasks_say_which_input():

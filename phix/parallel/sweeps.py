@@ -8,6 +8,7 @@ import os
 import pickle
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from phix.api.arguments import function_name
@@ -33,14 +34,17 @@ _EXECUTOR = Kind(
 def map(f: Callable[[Any], Any], xs: Iterable[Any], executor: Any = None) -> list[Any]:
     """``[f(x) for x in xs]``, by the workers of an executor.
 
-    The function is sent as a pickle: a jitted one by its name, with compiled code from the disk
-    cache where workers share it. One that no pickle can hold, as it closes over something, is
-    traced here, once for each kind of inputs, and sent as graphs. Inputs go in pieces, several to a
-    worker; a worker makes the function once, whatever number of pieces it gets.
+    Threads of a ``ThreadPoolExecutor`` call the function itself. To others it is sent as a pickle:
+    a jitted one by its name, with compiled code from the disk cache where workers share it. One
+    that no pickle can hold, as it closes over something, is traced here and sent as graphs: one
+    for each kind of tensors and arrays, and for each value of what else inputs have (numbers of
+    Python, of which a graph has no inputs, and texts). Inputs go in pieces, several to a worker; a
+    worker makes the function once, whatever number of pieces it gets.
 
     Args:
-        f: of one input. One whose pickle is its name is called as it is, others as compiled graphs,
-            which take and give tensors and trees of them.
+        f: of one input. What a graph cannot do, it cannot where it is sent as graphs: branch on
+            the numbers in a tensor, have effects in the worker, or give what is no tensor, array,
+            number or text, or a tree of those; arrays come back as tensors.
         xs: the inputs.
         executor: with ``submit``, as those of ``concurrent.futures`` and ``mpi4py.futures`` and a
             client of Dask, or with ``map`` alone, as a ``multiprocessing.Pool``; or the module
@@ -67,7 +71,8 @@ def map(f: Callable[[Any], Any], xs: Iterable[Any], executor: Any = None) -> lis
     if executor is None or not inputs:
         outcomes = _run(f, inputs)
     else:
-        payload = _payload(f, inputs, name)
+        is_here = isinstance(executor, ThreadPoolExecutor)
+        payload = f if is_here else _payload(f, inputs, name)
         pieces = _pieces(inputs, _workers(executor) * _TASKS_PER_WORKER)
         outcomes = [o for piece in _sent(executor, payload, pieces) for o in piece]
     results = []
@@ -94,8 +99,11 @@ def _run(f: Callable[[Any], Any], inputs: Sequence[Any]) -> list[Outcome]:
     return found
 
 
-def run_piece(payload: tuple[str, bytes], inputs: Sequence[Any]) -> list[Outcome]:
-    """A task: the outcomes of a piece of the inputs, such as can be sent back."""
+def run_piece(payload: Any, inputs: Sequence[Any]) -> list[Outcome]:
+    """A task: the outcomes of a piece of the inputs, such as can be sent back; of the function
+    itself, or of its key and pickle."""
+    if callable(payload):
+        return _run(payload, inputs)
     key, content = payload
     f = _loaded.get(key)
     if f is None:
@@ -121,9 +129,10 @@ def _sendable(error: Exception) -> Exception:
 
 
 class Graphs:
-    """A function as graphs, one for each kind of inputs that it was traced for."""
+    """A function as graphs, one for each kind of inputs that it was traced for: of the tensors
+    that vary, with the tree of what it gives and what is no tensor there, by place."""
 
-    def __init__(self, name: str, kinds: dict[Any, tuple[Any, Any]]) -> None:
+    def __init__(self, name: str, kinds: dict[Any, tuple[Any, Any, dict[int, Any]]]) -> None:
         self.name, self.kinds = name, kinds
         self.compiled: dict[Any, Callable[..., Any]] = {}
 
@@ -133,18 +142,30 @@ class Graphs:
     def __call__(self, x: Any) -> Any:
         leaves, _ = pytrees.flatten(x)
         key = _kind(x)
+        graph, tree, fixed = self.kinds[key]
         if key not in self.compiled:
-            self.compiled[key] = jit(self.kinds[key][0])
-        outs = self.compiled[key](*leaves)
-        return pytrees.unflatten(self.kinds[key][1], outs)
+            self.compiled[key] = jit(graph)
+        outs = iter(self.compiled[key](*(v for v in leaves if not _is_fixed(v))))
+        count = len(fixed) + len(graph.outputs)
+        return pytrees.unflatten(
+            tree, [fixed[k] if k in fixed else next(outs) for k in range(count)]
+        )
+
+
+def _is_fixed(v: Any) -> bool:
+    """Whether a graph holds it as it is: as an input a number would be a tensor of fewer digits."""
+    is_known = isinstance(v, (bool, int, float, complex, str, bytes, type(None)))
+    return is_known and not hasattr(v, "dtype")  # np.float64 is a float
 
 
 def _kind(x: Any) -> Any:
-    """What a graph depends on of an input."""
+    """What a graph depends on of an input; of numbers all bits, so that 0.0 is not -0.0."""
     leaves, treedef = pytrees.flatten(x)
     return treedef, tuple(
-        (str(v.dtype), tuple(v.shape)) if hasattr(v, "dtype") else type(v) for v in leaves
-    )
+        (type(v), repr(v)) if _is_fixed(v)
+        else (str(v.dtype), tuple(v.shape)) if hasattr(v, "dtype") else type(v)
+        for v in leaves
+    )  # fmt: skip
 
 
 # -- what is sent --------------------------------------------------------------------------------
@@ -158,27 +179,39 @@ def _payload(f: Callable[[Any], Any], inputs: Sequence[Any], name: str) -> tuple
 
 
 def _graphs(f: Callable[[Any], Any], inputs: Sequence[Any], name: str, refusal: Any) -> Graphs:
-    kinds: dict[Any, tuple[Any, Any]] = {}
+    kinds: dict[Any, tuple[Any, Any, dict[int, Any]]] = {}
+    done = 0
     try:
         for x in inputs:
             key = _kind(x)
-            if key in kinds:
-                continue
-            leaves, treedef = pytrees.flatten(x)
-            trees: list[Any] = []
-
-            def flat(*values: Any, like: Any = treedef, made: Any = trees) -> Any:
-                outs, tree = pytrees.flatten(f(pytrees.unflatten(like, values)))
-                made.append(tree)
-                return outs
-
-            kinds[key] = make_graph(flat)(*leaves), trees[-1]
+            if key not in kinds:
+                kinds[key] = _graph(f, x)
+            done += 1
     except PhixError as error:
         raise ArgumentError(
             f"map: {name} cannot be sent: no pickle holds it ({refusal}), and it cannot be traced "
             f"({error}); define it at the top of a module"
         ) from error
+    except Exception as error:  # of the function itself, for this input
+        text = f"map of {name}: input {done}: {type(error).__name__}: {error}"
+        raise TaskError(text, done) from error
     return Graphs(name, kinds)
+
+
+def _graph(f: Callable[[Any], Any], x: Any) -> tuple[Any, Any, dict[int, Any]]:
+    """The graph of the function for one kind of inputs, its tree, and what is no tensor there."""
+    leaves, treedef = pytrees.flatten(x)
+    made: list[Any] = []
+
+    def flat(*values: Any) -> Any:
+        given = iter(values)
+        whole = [v if _is_fixed(v) else next(given) for v in leaves]
+        outs, tree = pytrees.flatten(f(pytrees.unflatten(treedef, whole)))
+        made.append((tree, {k: v for k, v in enumerate(outs) if _is_fixed(v)}))
+        return [v for v in outs if not _is_fixed(v)]
+
+    graph = make_graph(flat)(*(v for v in leaves if not _is_fixed(v)))
+    return (graph, *made[-1])
 
 
 def _workers(executor: Any) -> int:
