@@ -175,6 +175,37 @@ def test_a_pipeline_adds_halves_up_in_float32(dtype):
     assert grad.tolist() == [2 * size**2] * 2
 
 
+def expert_results(x, shares, **options):
+    """Of two experts that make rows of length ``w``: each token's, and the weights' gradients."""
+    expert = lambda w, rows: w * rows / ops.sqrt(ops.sum(rows * rows, -1, keepdim=True))  # noqa: E731
+    layer = lambda w, x, s: phix.parallel.experts(expert, w, x, s, "data", top=1, **options)  # noqa: E731
+
+    def both(w, x, s):
+        out, pull = phix.vjp(lambda w: layer(w, x, s), w)
+        return out, pull(ops.full_like(out, 1))[0]
+
+    return on_data(both, "data", "data", n=2)(np.array([2.0, 3.0]), x, shares)
+
+
+def test_an_expert_without_a_derivative_at_zeros():
+    """No empty place is a row of zeros, of an expert with some tokens or with none."""
+    x = np.array([[3.0, 4], [1, 2], [5, 12], [8, 6]])
+    share = np.array([0.7, 0.6, 0.2, 0.9])
+    each = share * (x / np.hypot(*x.T)[:, None]).sum(1)
+    shares = np.stack([share, [0, 0, 0.8, 0]], 1)
+    other = 0.8 * x[2].sum() / 13
+    found = expert_results(x, shares)[1]
+    np.testing.assert_allclose(found, [each[[0, 1, 3]].sum(), other], rtol=1e-12)
+    found = expert_results(x, np.stack([share, 0 * share], 1))[1]
+    np.testing.assert_allclose(found, [each.sum(), 0], rtol=1e-12)
+
+
+def test_a_token_beyond_the_capacity_is_zeros_beside_one_that_is_not_finite():
+    x = np.array([[np.inf, 4], [1, 2], [3, 4], [8, 6]])
+    out, _ = expert_results(x, np.array([[0.5, 0.1]] * 4), capacity=1)
+    np.testing.assert_array_equal(out[1:], [[0, 0], [0.6, 0.8], [0, 0]])
+
+
 # -- several processes ---------------------------------------------------------------------------
 def launcher() -> str:
     """mpiexec; where there is none, the test is skipped."""
