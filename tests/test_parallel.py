@@ -16,7 +16,7 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core.errors import ArgumentError, ShapeError
+from phix.core.errors import ArgumentError, DifferentiationError, DTypeError, ShapeError
 from tests import parallel_cases
 
 pytestmark = pytest.mark.unoptimised
@@ -173,6 +173,72 @@ def test_a_pipeline_adds_halves_up_in_float32(dtype):
     assert forward.dtype == value.dtype == grad.dtype == ones.dtype
     assert forward.item() == value.item() == size**2
     assert grad.tolist() == [2 * size**2] * 2
+
+
+def expert_results(x, shares, **options):
+    """Of two experts that make rows of length ``w``: each token's, and the weights' gradients."""
+    expert = lambda w, rows: w * rows / ops.sqrt(ops.sum(rows * rows, -1, keepdim=True))  # noqa: E731
+    layer = lambda w, x, s: phix.parallel.experts(expert, w, x, s, "data", top=1, **options)  # noqa: E731
+
+    def both(w, x, s):
+        out, pull = phix.vjp(lambda w: layer(w, x, s), w)
+        return out, pull(ops.full_like(out, 1))[0]
+
+    return on_data(both, "data", "data", n=2)(np.array([2.0, 3.0]), x, shares)
+
+
+def test_an_expert_without_a_derivative_at_zeros():
+    """No empty place is a row of zeros, of an expert with some tokens or with none."""
+    x = np.array([[3.0, 4], [1, 2], [5, 12], [8, 6]])
+    share = np.array([0.7, 0.6, 0.2, 0.9])
+    each = share * (x / np.hypot(*x.T)[:, None]).sum(1)
+    shares = np.stack([share, [0, 0, 0.8, 0]], 1)
+    other = 0.8 * x[2].sum() / 13
+    found = expert_results(x, shares)[1]
+    np.testing.assert_allclose(found, [each[[0, 1, 3]].sum(), other], rtol=1e-12)
+    found = expert_results(x, np.stack([share, 0 * share], 1))[1]
+    np.testing.assert_allclose(found, [each.sum(), 0], rtol=1e-12)
+
+
+def test_a_token_beyond_the_capacity_is_zeros_beside_one_that_is_not_finite():
+    x = np.array([[np.inf, 4], [1, 2], [3, 4], [8, 6]])
+    out, _ = expert_results(x, np.array([[0.5, 0.1]] * 4), capacity=1)
+    np.testing.assert_array_equal(out[1:], [[0, 0], [0.6, 0.8], [0, 0]])
+
+
+def test_a_piece_of_a_ring_with_no_key_to_see():
+    """Keys of -inf, one's own piece whole, count for nothing; and what does not fit is refused."""
+    k = np.array([1.0, -np.inf, -np.inf, -np.inf, 2.0, 0.5]).reshape(1, 6, 1, 1)
+    q, v = np.arange(1.0, 7).reshape(k.shape), np.arange(3.0, 9).reshape(k.shape)
+    ring = lambda q, k, v: phix.parallel.ring_attention(q, k, v, "data")  # noqa: E731
+    run = on_data(ring, ((None, "data"),) * 3, (None, "data"), n=3)
+    scores = np.exp(q[0, :, 0] * k[0, :, 0, 0])
+    expected = scores @ v[0, :, 0, 0] / scores.sum(1)
+    np.testing.assert_allclose(run(q, k, v)[0, :, 0, 0], expected, rtol=1e-12)
+    with pytest.raises(DTypeError, match=r"query must be floating, found int64\[1, 2, 1, 1\]"):
+        run(np.int64(q), k, v)
+    with pytest.raises(ShapeError, match="must be of one n"):
+        run(q, np.concatenate([k, k]), np.concatenate([v, v]))
+    with pytest.raises(ShapeError, match="the first two of one size"):
+        run(q, np.concatenate([k, k], 3), v)
+
+
+def test_what_experts_and_pipelines_refuse():
+    x, share = np.ones((4, 2)), np.ones((4, 2))
+    for bad in (lambda w, rows: (w, rows), lambda w, rows: rows[:1], lambda w, rows: w):
+        run = lambda w, x, s, bad=bad: phix.parallel.experts(bad, w, x, s, "data", top=1)  # noqa: E731
+        with pytest.raises(ShapeError, match="experts: an expert makes of rows"):
+            on_data(run, "data", "data", n=2)(np.ones(2), x, share)
+    loss = lambda head, x, y: ((x - y) ** 2).mean()  # noqa: E731
+    flow = lambda w, x, head=None: phix.parallel.pipeline(  # noqa: E731
+        lambda w, x: w[0] * x, loss, w, head, x, x, "data"
+    )
+    with pytest.raises(ArgumentError, match="pipeline: xs must be the same on all parts, and"):
+        on_data(flow, ("data", "data"), n=2)(np.ones(2), x)
+    with pytest.raises(ShapeError, match="has no microbatches"):
+        on_data(flow, ("data", None), n=2)(np.ones(2), x[:0])
+    with pytest.raises(DifferentiationError, match="pipeline: head has int64"):
+        on_data(phix.grad(flow), ("data", None, None), "data", n=2)(np.ones(2), x, phix.arange(3))
 
 
 # -- several processes ---------------------------------------------------------------------------

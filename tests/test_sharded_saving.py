@@ -139,7 +139,7 @@ def test_a_rank_that_cannot_write_leaves_the_save_before(tmp_path, monkeypatch):
     tree = lambda version: {"w": np.full(3, version), "version": version}  # noqa: E731
     run = lambda version: on_ranks(made, lambda on: save(tmp_path, tree(version), on, "data"))  # noqa: E731
     with pytest.raises(ShapeError, match=r"the spec .* is of 1 dims, and the tensor is of"):
-        save(tmp_path, [np.float32(1)], made[0], "data")
+        save(tmp_path, [np.float32(1)], ONE, "all")
     assert run(1) == [None, None]
     write = files.write_tensors
 
@@ -183,6 +183,35 @@ def test_ranks_with_other_tensors_save_nothing(tmp_path, name):
     for error in ran:
         assert isinstance(error, ArgumentError) and "ranks 0 and 1" in str(error), error
     assert load(tmp_path, ONE, None)["w"].tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+
+
+ALONE = {
+    "a leaf": ({"w": object()}, "data", ArgumentError),
+    "a spec": ({"w": np.ones(2)}, ("data", None), ShapeError),
+    "an axis": ({"w": np.ones(2)}, "model", ArgumentError),
+}
+
+
+def test_what_one_rank_refuses_all_hear_of(tmp_path):
+    made = meshes(data=2)
+    plain = ({"w": np.ones(2)}, "data")
+    for name, (*bad, kind) in ALONE.items():
+        for rank in (0, 1):
+            own = lambda on, rank=rank, bad=bad: bad if on.rank == rank else plain  # noqa: E731
+            ran = on_ranks(made, lambda on, own=own: save(tmp_path, own(on)[0], on, own(on)[1]))
+            assert isinstance(ran[rank], kind), (name, ran)
+            assert isinstance(ran[1 - rank], FileError), (name, ran)
+            assert f"rank {rank} could not write" in str(ran[1 - rank])
+    assert os.listdir(tmp_path) == []
+
+
+def test_ranks_with_folders_of_their_own_save_nothing(tmp_path):
+    made = meshes(data=2)
+    assert on_ranks(made, lambda on: save(tmp_path / "0", [np.zeros(2)], on, "data")) == [None] * 2
+    ran = on_ranks(made, lambda on: save(tmp_path / f"{on.rank}", [np.ones(2)], on, "data"))
+    assert all(isinstance(error, FileError) for error in ran), ran
+    assert "the parts of ranks 1 are not there" in str(ran[0]) and "rank 0 could" in str(ran[1])
+    assert load(tmp_path / "0", ONE, None)[0].tolist() == [0] * 4
 
 
 def test_a_part_of_another_shape_is_refused(tmp_path):

@@ -36,7 +36,8 @@ def experts(
     parts where their experts are, and results come back by another.
 
     Args:
-        expert: ``expert(weights of one, rows)`` makes of rows [c, size] as many.
+        expert: ``expert(weights of one, rows)`` makes of rows [c, size] as many, each of its row
+            alone. Where fewer tokens came than there is room for, one of them stands again.
         weights: those of the experts of this part, a tree whose first axis counts them.
         x: the tokens of this part, [tokens, size].
         shares: [tokens, all experts] of what each expert counts to a token, in the order of the
@@ -50,7 +51,8 @@ def experts(
         [tokens, size of what an expert gives].
 
     Raises:
-        ShapeError: shares that are not of the tokens, or of as many experts as all parts have.
+        ShapeError: shares that are not of the tokens, or of as many experts as all parts have, or
+            an expert that does not give a row for each row.
         ArgumentError: top beyond the number of experts.
 
     >>> import phix
@@ -68,11 +70,12 @@ def experts(
     count = tokens.shape[0]
     room = count if capacity is None else capacity
     share, number = ops.topk(given, top, -1)
-    slot, is_kept = _slots(number, here * parts, room)
+    slot, is_kept, taken = _slots(number, here * parts, room)
     sent = _placed(tokens, slot, here * parts * room)
-    found = _away_and_back(expert, weights, sent, axis_name, (parts, here, room))
+    found = _away_and_back(expert, weights, sent, taken, axis_name, (parts, here, room))
     at = ops.reshape(ops.where(is_kept, slot, 0), (count * top,))
     out = ops.reshape(ops.gather(found, at, 0), (count, top, found.shape[-1]))
+    out = ops.where(ops.unsqueeze(is_kept, [-1]), out, ops.full((), 0, out.dtype))
     counts = ops.where(is_kept, share, ops.full((), 0, share.dtype))
     return ops.sum(out * ops.unsqueeze(counts, [-1]), (1,))
 
@@ -113,9 +116,9 @@ def _check(x: Any, shares: Any, count: Any, top: int) -> None:
         raise ArgumentError(f"experts: top is {top}, and there are {count} experts")
 
 
-def _slots(number: Any, experts: Any, room: Any) -> tuple[Any, Any]:
+def _slots(number: Any, experts: Any, room: Any) -> tuple[Any, Any, Any]:
     """The place of each choice among those of all experts, and whether there is one: first choices
-    come before second ones."""
+    come before second ones. And how many places of each expert are taken, from the first one on."""
     count, top = number.shape
     chosen = ops.reshape(ops.transpose(number, (1, 0)), (top * count, 1))
     is_one = ops.cast(chosen == ops.arange(0, experts, 1, chosen.dtype), dt.int64)
@@ -123,19 +126,49 @@ def _slots(number: Any, experts: Any, room: Any) -> tuple[Any, Any]:
     place = ops.transpose(ops.reshape(before, (top, count)), (1, 0))
     is_kept = place < room
     slot = ops.cast(number, dt.int64) * room + place
-    return ops.where(is_kept, slot, ops.full((), experts * room, dt.int64)), is_kept
+    nowhere = ops.full((), experts * room, dt.int64)
+    return ops.where(is_kept, slot, nowhere), is_kept, ops.minimum(ops.sum(is_one, (0,)), room)
 
 
-def _away_and_back(expert: Any, weights: Any, sent: Any, axis_name: str, sizes: Any) -> Any:
+def _away_and_back(
+    expert: Any, weights: Any, sent: Any, taken: Any, axis_name: str, sizes: Any
+) -> Any:
     """What the experts make of rows in their places, [experts * room, ...]."""
     parts, here, room = sizes
     blocks = ops.reshape(sent, (parts, here, room, sent.shape[-1]))
     arrived = ops.transpose(all_to_all(blocks, axis_name, 0, 0), (1, 0, 2, 3))
     rows = ops.reshape(arrived, (here, parts * room, sent.shape[-1]))
-    made = vmap(expert)(weights, rows)
+    counts = all_to_all(ops.reshape(taken, (parts, here)), axis_name, 0, 0)
+    counts = ops.unsqueeze(ops.transpose(counts, (1, 0)), [-1])
+    is_row = ops.reshape(ops.arange(0, room, 1, dt.int64) < counts, (here, parts * room))
+    made = vmap(lambda *given: _made(expert, *given))(weights, rows, is_row)
     size = made.shape[-1]
     back = ops.transpose(ops.reshape(made, (here, parts, room, size)), (1, 0, 2, 3))
     return ops.reshape(all_to_all(back, axis_name, 0, 0), (parts * here * room, size))
+
+
+def _made(expert: Any, weights: Any, rows: Any, is_row: Any) -> Any:
+    """What one expert makes of its rows, [c, ...].
+
+    Where no token came, the first of its tokens stands, not a row of zeros, at which an expert may
+    have no derivative: a cotangent of zero would still make the gradient of its weights NaN. The
+    weights of one without any token have the gradient zero, whatever stands there.
+    """
+    number = ops.cumsum(ops.cast(is_row, dt.int64), 0)
+    first = ops.unsqueeze(is_row & (number == 1), [-1])
+    filler = ops.sum(ops.where(first, rows, ops.full((), 0, rows.dtype)), (0,), keepdim=True)
+    rows = ops.where(ops.unsqueeze(is_row, [-1]), rows, ops.stop_gradient(filler))
+    is_any = ops.any(is_row)
+    used = pytrees.map(lambda w: ops.where(is_any, w, ops.stop_gradient(w)), weights)
+    made = expert(used, rows)
+    meta = getattr(made, "meta", None)
+    if meta is None or made.ndim != 2 or not dm.same(made.shape[0], rows.shape[0]):
+        raise ShapeError(
+            f"experts: an expert makes of rows {rows.meta} as many, [{dm.dim_text(rows.shape[0])}, "
+            f"size], and this one made {meta or type(made).__name__}; give one tensor with a row "
+            "for each"
+        )
+    return made
 
 
 __all__ = ["experts"]

@@ -13,7 +13,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.annotations import FloatLike
 from phix.core.conversion import to_tensor
-from phix.core.errors import ShapeError
+from phix.core.errors import DTypeError, ShapeError
 from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
 
@@ -47,8 +47,9 @@ def ring_attention(
         in float32.
 
     Raises:
-        ShapeError: an input without 4 axes, heads that do not fit, or, if is_causal, other numbers
-            of queries than of keys.
+        ShapeError: an input without 4 axes, another n or size, heads that do not fit, or, if
+            is_causal, other numbers of queries than of keys.
+        DTypeError: an input that is not floating.
 
     >>> import phix
     >>> mesh = phix.parallel.mesh({"sequence": 2}, virtual=True)
@@ -76,6 +77,17 @@ def _check(q: Any, k: Any, v: Any, is_causal: bool) -> None:
         raise ShapeError(
             "ring_attention: inputs are [n, length, heads, size], found "
             f"{q.meta}, {k.meta} and {v.meta}"
+        )
+    for name, x in (("query", q), ("key", k), ("value", v)):
+        if not dt.is_float(x.dtype):
+            raise DTypeError(
+                f"ring_attention: {name} must be floating, found {x.meta}; cast it to float32"
+            )
+    if not (dm.same(q.shape[0], k.shape[0]) and dm.same(k.shape[0], v.shape[0])
+            and dm.same(q.shape[3], k.shape[3])):  # fmt: skip
+        raise ShapeError(
+            f"ring_attention: query {q.meta}, key {k.meta} and value {v.meta} must be of one n, "
+            "and the first two of one size"
         )
     heads, have = q.shape[2], k.shape[2]
     if not dm.same(have, v.shape[2]) or dm.divide_exact(heads, have) is None:
@@ -156,18 +168,24 @@ def _forward(ring: _Ring, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
         k, v = ring.on(k, v)
         scores = ring.scores(q, k, number)
         higher = ops.maximum(top, largest(scores))
-        weights, kept = ops.exp(scores - higher), ops.exp(top - higher)
+        base = _finite(higher)
+        weights, kept = ops.exp(scores - base), ops.exp(top - base)
         total = total * kept + ops.sum(weights, (-1,), keepdim=True)
         return (higher, total, out * kept + weights @ v, k, v), None
 
     scores = ring.scores(q, k, 0)
     top = largest(scores)
-    weights = ops.exp(scores - top)
+    weights = ops.exp(scores - _finite(top))
     carry = (top, ops.sum(weights, (-1,), keepdim=True), weights @ v, k, v)
     if ring.size > 1:
         carry = scan(step, carry, ring.steps())[0]
     top, total, out = carry[:3]
     return out / total, top + ops.log(total)
+
+
+def _finite(top: Any) -> Any:
+    """What is subtracted of scores: nothing where all of a row have been -inf so far."""
+    return ops.where(top == float("-inf"), ops.full((), 0, top.dtype), top)
 
 
 def _backward(ring: _Ring, kept: Any, ct: Any) -> Any:

@@ -61,7 +61,7 @@ def save(path: Any, tree: Any, mesh: Mesh, specs: Any) -> None:
     Raises:
         ArgumentError: something in the tree is neither a tensor nor a plain value, or processes
             have tensors of other names, shapes, dtypes or specs.
-        FileError: this process cannot write, or another one cannot.
+        FileError: this process cannot write, or another one cannot, or has another folder.
 
     >>> import phix
     >>> mesh = phix.parallel.mesh({"data": 1})
@@ -69,11 +69,15 @@ def save(path: Any, tree: Any, mesh: Mesh, specs: Any) -> None:
     >>> phix.parallel.load("checkpoint", mesh, "data")["step"]
     3
     """
-    folder = files.checked_path(path, "save")
-    writer = _written(tree, mesh, specs)
+    folder, writer, error = str(path), _PartWriter(), None
+    try:
+        folder = files.checked_path(path, "save")
+        writer = _written(tree, mesh, specs)
+    except Exception as failure:  # the others wait for this process: they have to be told
+        error = failure
+    _check_all(mesh, error, folder)
     _check_alike(mesh, writer, folder)
     token = _agreed(mesh, secrets.randbits(63))
-    error: Exception | None = None
     try:
         with files.about("save", folder):
             os.makedirs(folder, exist_ok=True)
@@ -220,6 +224,7 @@ def _commit(folder: str, token: int, writer: _PartWriter, mesh: Mesh) -> None:
         tensors[name] = {
             "shape": shape, "part": list(array.shape), "dtype": str(array.dtype), "parts": parts,
         }  # fmt: skip
+    _check_there(folder, {part["file"] for entry in tensors.values() for part in entry["parts"]})
     text = json.dumps({"format": _FORMAT, "tree": writer.tree, "tensors": tensors})
 
     def write(name: str) -> None:
@@ -232,6 +237,17 @@ def _commit(folder: str, token: int, writer: _PartWriter, mesh: Mesh) -> None:
             left = os.path.join(folder, name)
             with contextlib.suppress(OSError):
                 shutil.rmtree(left) if os.path.isdir(left) else os.unlink(left)
+
+
+def _check_there(folder: str, parts: Iterable[str]) -> None:
+    """Raise unless all parts are in the folder, where other processes have written them."""
+    missing = [p for p in sorted(parts) if not os.path.exists(os.path.join(folder, p))]
+    if missing:
+        ranks = ", ".join(p.removesuffix(".safetensors").rpartition("-")[2] for p in missing)
+        raise FileError(
+            f"save: {folder}: the parts of ranks {ranks} are not there, so nothing is saved; give "
+            "all ranks the same folder, of a disk that all of them see"
+        )
 
 
 # -- between the processes -----------------------------------------------------------------------

@@ -16,7 +16,7 @@ from phix.api.graphs import eval_shape
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
-from phix.core.errors import ShapeError
+from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.given import FUNCTION, Kind, takes
 from phix.core.tensor import Tensor
 
@@ -56,8 +56,10 @@ def pipeline(
         Half precision is added up over the microbatches in float32.
 
     Raises:
-        ShapeError: a stage that gives another shape or dtype, a loss that is no scalar, or targets
-            of another count.
+        ShapeError: a stage that gives another shape or dtype, a loss that is no scalar, targets
+            of another count, or no microbatches.
+        ArgumentError: on a mesh, head, xs or targets that are not the same along the axis.
+        DifferentiationError: differentiated, weights, head or xs that are not floating.
 
     >>> import phix
     >>> mesh = phix.parallel.mesh({"stage": 2}, virtual=True)
@@ -71,8 +73,9 @@ def pipeline(
     (25.0, [30.0, 20.0])
     """
     flat, tree = flat_tensors((weights, head, xs, targets), "pipeline")
-    _, _, batches, aims = pytrees.unflatten(tree, flat)
+    _, shared, batches, aims = pytrees.unflatten(tree, flat)
     count = _count(batches, aims)
+    _check_alike(axis_name, {"head": shared, "xs": batches, "targets": aims})
     run = _differentiated(_Schedule(stage, loss, axis_name, count))
     found: Tensor = run(*pytrees.unflatten(tree, flat))
     return found
@@ -97,6 +100,8 @@ def _count(xs: Any, targets: Any) -> Any:
     if len(leaves) != 1 or leaves[0].ndim == 0:
         raise ShapeError(f"pipeline: xs is one tensor [count, ...], found {len(leaves)} of them")
     count = leaves[0].shape[0]
+    if isinstance(count, int) and count == 0:
+        raise ShapeError(f"pipeline: xs {leaves[0].meta} has no microbatches; give one or more")
     for x in pytrees.leaves(targets):
         if x.ndim == 0 or not dm.same(x.shape[0], count):
             raise ShapeError(
@@ -104,6 +109,27 @@ def _count(xs: Any, targets: Any) -> Any:
                 f"found {x.meta}"
             )
     return count
+
+
+def _check_alike(axis_name: str, trees: dict[str, Any]) -> None:
+    """Refuse what each part has of its own, of which those of one part alone would count."""
+    for name, tree in trees.items():
+        if any(axis_name in x.meta.varying for x in pytrees.leaves(tree)):
+            raise ArgumentError(
+                f"pipeline: {name} must be the same on all parts, and differs along {axis_name!r}, "
+                "or is not proved to be the same; give it the spec None there, or the all_gather, "
+                "psum or pmean of what the parts have"
+            )
+
+
+def _check_floats(trees: dict[str, Any]) -> None:
+    for name, tree in trees.items():
+        for x in pytrees.leaves(tree):
+            if not dt.is_differentiable(x.dtype):
+                raise DifferentiationError(
+                    f"pipeline: {name} has {x.meta}, which cannot be differentiated, and gradients "
+                    f"are made with respect to all of {name}; let the stage or the loss enclose it"
+                )
 
 
 class _Schedule:
@@ -182,6 +208,7 @@ class _Schedule:
     def both(self, weights: Any, head: Any, xs: Any, targets: Any) -> Any:
         """The loss, and the gradients with respect to weights, head and xs: of head those of the
         last part, of xs those of the first, others zeros."""
+        _check_floats({"weights": weights, "head": head, "xs": xs})
         here, far = axis_index(self.name), 2 * (self.stages - 1)
         room, zero, is_end = far + 1, self.zero(head, xs, targets), self.is_end()
         weights, head = pvary((weights, head), self.name)  # each part has gradients of its own
