@@ -152,37 +152,6 @@ def test_sums_in_half_precision_are_rounded_once(dtype):
         assert [c.kind for c in total.explain(x).collectives] == ["psum"]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "numbers", "wanted"),
-    [("float16", [6e4, 6e4, -6e4, -6e4], 0), ("bfloat16", [256, 1, -256, 0], 1)],
-)
-def test_products_in_half_precision_are_rounded_once(dtype, numbers, wanted):
-    """Sums of products, and of slopes that add up in a row that many indices name."""
-    x = phix.ops.cast(np.array(numbers, np.float32), dtype)
-    ones, ids = phix.ones([4], dtype), np.ones(16, int)
-    image = lambda v: v.reshape((1, 4, 1, 1))  # noqa: E731
-    table, rows = phix.zeros([2, 4], dtype), np.zeros((16, 4), np.float32)
-    rows[[0, 1, 8, 9]] = np.array(numbers)[:, None]
-    calls = {
-        "matmul": lambda v: ops.matmul(v, ones),
-        "einsum": lambda v: ops.einsum([v, ones], "i,i->"),
-        "conv2d": lambda v: ops.conv2d(image(v), image(ones)),
-    }
-    added = {
-        "gather": lambda v, at: phix.grad(lambda w: (w[at] * v).sum())(table),
-        "scatter_nd_add": lambda v, at: ops.scatter_nd_add(table, at[:, None], v),
-    }
-    given = {name: (call, x) for name, call in calls.items()}
-    given |= {name: (call, phix.ops.cast(rows, dtype), ids) for name, call in added.items()}
-    for name, (call, *args) in given.items():
-        found = sharded(call, ("data",) * len(args))
-        assert np.asarray(found(*args), float).max() == wanted, name
-        step = found.explain(*args).collectives
-        assert [c.kind for c in step] == ["psum"], (name, step)
-    # of one number of float32, among two parts
-    assert sharded(calls["matmul"]).explain(x).collectives[0].bytes == 4
-
-
 def test_a_call_takes_the_plan_of_the_same_graph(monkeypatch):
     """What the function closes over is as it is in each call."""
     made, plan, factor = [], planning.plan, [2.0]

@@ -20,7 +20,6 @@ from phix.parallel.sharding_rules import (
     dropped,
     each,
     rule,
-    summed,
     together,
 )
 
@@ -201,14 +200,13 @@ def scatter_nd_add(call: RuleCall) -> ShardingRule:
     depth = index.dims[-1]
     of_x = tuple(None if k < depth else ("x", k) for k in range(x.ndim))
     batch = tuple(("i", k) for k in range(index.ndim - 1))
-    found = ShardingRule(
+    return ShardingRule(
         (of_x, (*batch, None), (*batch, *of_x[depth:])),
         (of_x,),
         sums=frozenset(batch),
         carried=frozenset({0}),
         linear=together(0, 2),
     )
-    return summed(found, call)
 
 
 @rule("index_put")
@@ -237,7 +235,7 @@ def index_put(call: RuleCall) -> ShardingRule:
         added = ops.where(mask, values[2], _zero(values[2]))
         return ops.index_put(values[0], [index], added, *attrs)
 
-    found = ShardingRule(
+    return ShardingRule(
         (of_x, *(named(i, batch) for i in indices), named(value, shape)),
         (of_x,),
         sums=frozenset(n for n in names[:rank] if n is not None),
@@ -246,7 +244,6 @@ def index_put(call: RuleCall) -> ShardingRule:
         local=local,
         looked_up=frozenset({"at"}) if is_one else frozenset(),
     )
-    return summed(found, call)
 
 
 @rule("take_along_axis")
@@ -288,7 +285,7 @@ def put_along_axis(call: RuleCall) -> ShardingRule:
         added = ops.where(mine, given[2], _zero(given[2]))
         return ops.put_along_axis(given[0], index, added, *attrs)
 
-    found = ShardingRule(
+    return ShardingRule(
         (of_arr, of_index, of_values),
         (of_arr,),
         sums=frozenset({"a"}) if adds else frozenset(),
@@ -297,4 +294,3 @@ def put_along_axis(call: RuleCall) -> ShardingRule:
         local=local,
         looked_up=frozenset({"at"}) if is_one else frozenset(),
     )
-    return summed(found, call)

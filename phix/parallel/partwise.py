@@ -91,13 +91,13 @@ class Parts:
         if rule.attrs is not None and step.cut:
             attrs = rule.attrs(attrs, step.cut)
         attrs = substitute_attrs(attrs, self.env)
+        if rule.local is not None and not rule.looked_up.isdisjoint(step.cut):
+            return rule.local(step.cut, flat(inputs), attrs)
         if rule.is_wide and step.joined:
-            inputs = map_entries(_widened, inputs)
+            inputs = map_entries(lambda x: ops.cast(x, dt.float32), inputs)
             if "dtype" in op.attr_names:
                 at = op.attr_names.index("dtype")
                 attrs = (*attrs[:at], dt.float32, *attrs[at + 1 :])
-        if rule.local is not None and not rule.looked_up.isdisjoint(step.cut):
-            return rule.local(step.cut, flat(inputs), attrs)
         return context.current().process(op, inputs, attrs)
 
 
@@ -123,11 +123,6 @@ def _barrier(op: Any, values: Sequence[Any], forms: Sequence[Form]) -> Any:
         for k, out in zip(numbers, flat(outs if isinstance(outs, tuple) else (outs,))):
             found[k] = out
     return (tuple(found),)
-
-
-def _widened(x: Any) -> Any:
-    """In float32, where it is a number and no index."""
-    return ops.cast(x, dt.float32) if dt.is_float(x.dtype) else x
 
 
 def _joined(x: Any, kind: str, axis: str) -> Any:

@@ -325,8 +325,7 @@ def _operand(mode: Mode, rule: ShardingRule, number: int) -> Any:
         return PENDING if number in what else None
     if what in rule.operands[number]:
         return rule.operands[number].index(what)
-    is_sum = what in rule.sums or what in rule.extremes
-    return PENDING if is_sum and number in rule.carried else None
+    return PENDING if what in rule.sums and number in rule.carried else None
 
 
 def _out(mode: Mode, rule: ShardingRule, number: int) -> Any:

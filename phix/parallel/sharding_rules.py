@@ -207,11 +207,11 @@ def total(call: RuleCall) -> ShardingRule:
     is_sum = call.outs[0].dtype != dt.bool_
     linear = each(0) if _widens(call.metas[0].dtype, call.outs[0].dtype) else ()
     labels = tuple(range(rank)) if is_sum else dropped(range(rank), axes)
-    return summed(ShardingRule((labels,), (out,), sums=frozenset(axes), linear=linear), call)
+    return _summed(ShardingRule((labels,), (out,), sums=frozenset(axes), linear=linear), call)
 
 
-def summed(rule: ShardingRule, call: RuleCall) -> ShardingRule:
-    """Sums in half precision, of products too, have their parts added before they are rounded."""
+def _summed(rule: ShardingRule, call: RuleCall) -> ShardingRule:
+    """A sum in half precision has its parts added before it is rounded."""
     if call.outs[0].dtype not in (dt.float16, dt.bfloat16):
         return rule
     joined = dict.fromkeys(rule.sums, "sum")
@@ -253,7 +253,7 @@ def sum_to(call: RuleCall) -> ShardingRule:
     sums = [k for k in range(x.ndim) if k < start or kept[k - start] is None]
     linear = each(0) if _widens(x.dtype, call.outs[0].dtype) else ()
     found = ShardingRule((tuple(range(x.ndim)), kept), (kept,), sums=frozenset(sums), linear=linear)
-    return summed(found, call)
+    return _summed(found, call)
 
 
 # -- along one axis --------------------------------------------------------------------------------
@@ -335,13 +335,12 @@ def matmul(call: RuleCall) -> ShardingRule:
     ends = (*range(lead), *(["m"] if rows else []), *(["n"] if columns else []))
     depth = elements(x.dims[xs.index("k") - len(xs) :][:1])
     is_number = out.dtype != dt.bool_
-    found = ShardingRule(
+    return ShardingRule(
         (labels(x, xs), labels(y, ys)),
         (ends,),
         sums=frozenset({"k"}) if is_number else frozenset(),
         flops=elements(out.dims) * depth,
     )
-    return summed(found, call)
 
 
 @rule("conv2d")
@@ -353,5 +352,4 @@ def conv2d(call: RuleCall) -> ShardingRule:
     image = lambda k: ("n", None, None, k) if is_last else ("n", k, None, None)  # noqa: E731
     taps = (o, c, None, None)
     flops = elements(call.outs[0].dims) * elements(w.dims[1:])
-    found = ShardingRule((image(c), taps), (image(o),), sums=frozenset({"c"}), flops=flops)
-    return summed(found, call)
+    return ShardingRule((image(c), taps), (image(o),), sums=frozenset({"c"}), flops=flops)
