@@ -10,7 +10,8 @@ statements each test enters (``record.jsonl`` in the folder, made in half an hou
 one that was interrupted goes on where it was; ``--record FILE...`` notes those files alone, anew).
 A change is put into another copy of the
 tree, and tests run on it: those of the op table for the ops that the changed function is a rule of,
-then those that enter the changed block, cheapest first, up to SECONDS of them as measured then.
+then those that enter the changed block, cheapest first, up to SECONDS of them as measured then
+(``--seconds`` for more: what the cheap ones let through, a dear one may kill).
 Each run is a fork of a process that has collected all tests, in which the changed function gets its
 new code; a change outside of functions takes a fresh process. Compiled code is kept in the folder
 by its text, programs by the digest of the sources, so that each changed phix makes its own.
@@ -232,19 +233,27 @@ def ops_of(mutation: Mutation) -> list[str]:
     A rule of metas stands for the ops whose entries name it.
     """
     source = (TREE / mutation.path).read_text()
-    every = [n for n in ast.parse(source).body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+    every = [n for n in ast.parse(source).body if not isinstance(n, (ast.Import, ast.ImportFrom))]
     users = [n for n in every if n.lineno <= mutation.line <= (n.end_lineno or 0)]
     entries = re.split(r"^- op *: *", "\n".join(p.read_text() for p in YAML), flags=re.MULTILINE)
     of = {e.split()[0]: {e.split()[0], *re.findall(r"\w+InferMeta\w*", e)} for e in entries[1:]}
     for _ in range(4):
-        rules = {r for n in users for d in n.decorator_list for r in _words(d)}
+        rules = {r for n in users for d in getattr(n, "decorator_list", ()) for r in _words(d)}
         rules |= {r.removesuffix("_grad") for r in rules}
         found = [op for op in of if of[op] & rules]
         if found:
             return found[:MOST_OPS]
-        names = {n.name for n in users}
+        names = {name for n in users for name in _names(n)}
         users = [n for n in every if names & _words(n)]
     return []
+
+
+def _names(node: ast.stmt) -> set[str]:
+    """What a statement of a module defines."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return {t.id for t in targets if isinstance(t, ast.Name)}
 
 
 def _words(node: ast.AST) -> set[str]:
@@ -276,9 +285,14 @@ class Judge:
     """Collects the tests once, and runs some on each change, in forks that have the change."""
 
     def __init__(
-        self, under: Path, first: list[str], only: list[str], seen: Callable[..., None]
+        self,
+        under: Path,
+        first: list[str],
+        only: list[str],
+        seen: Callable[..., None],
+        most: float = SECONDS,
     ) -> None:
-        self.under, self.first, self.only, self.seen = under, first, only, seen
+        self.under, self.first, self.only, self.seen, self.most = under, first, only, seen, most
         self.seconds, self.entering = recorded(under)
         self.tree = under / f"changed-{os.getpid()}"
         self.todo: list[tuple[str, Mutation]] = []
@@ -316,7 +330,7 @@ class Judge:
 
         for name in sorted(found & self.items.keys(), key=place):
             spent += self.seconds[name]
-            if spent < SECONDS or spent == self.seconds[name]:
+            if spent < self.most or spent == self.seconds[name]:
                 names.append(name)
         return list(dict.fromkeys(names))
 
@@ -398,6 +412,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="those that survived")
     parser.add_argument("--only", nargs="+", default=[], metavar="FILE", help="tests to run")
     parser.add_argument("--first", nargs="+", default=[], metavar="TEST")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests for a change")
     options = parser.parse_args()
     under = options.under.resolve()
     under.mkdir(parents=True, exist_ok=True)
@@ -414,7 +429,7 @@ def main() -> None:
             file.write(json.dumps([mutation.name, *row]) + "\n")
         print(f"{row[1]:<9} {mutation.name}  ({row[2]})", flush=True)
 
-    judge = Judge(under, options.first, options.only, seen)
+    judge = Judge(under, options.first, options.only, seen, options.seconds)
     chosen = {
         a: each for a, each in drawn(options.count, options.seed).items() if a in options.areas
     }
