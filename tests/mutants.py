@@ -295,6 +295,7 @@ class Judge:
         self.under, self.first, self.only, self.seen, self.most = under, first, only, seen, most
         self.seconds, self.entering = recorded(under)
         self.tree = under / f"changed-{os.getpid()}"
+        self.note = self.tree / "failed"
         self.todo: list[tuple[str, Mutation]] = []
 
     def files(self) -> list[str]:
@@ -310,6 +311,10 @@ class Judge:
             importlib.import_module(name)
         self.functions = functions_by_place()
         gc.freeze()  # which leaves memory that no fork writes to
+        unchanged = partial(self.failing, session, self.named(self.first))
+        if status_in_fork(unchanged, self.tree / "output", CPU_SECONDS) != 0:
+            failed = self.note.read_text() if self.note.exists() else "a test of --first"
+            pytest.exit(f"fails without any change: {failed}")
         for area, mutation in self.todo:
             self.seen(mutation, area, *self.verdict(session, mutation, FIRST.get(area, ())))
         return True
@@ -322,7 +327,7 @@ class Judge:
             blocks = [b for b in self.entering if b.startswith(f"{mutation.path}:")]
             found = set().union(*(self.entering[b] for b in blocks))
         first = [*self.first, *(f"{OP_TABLE}::test_op[{op}-" for op in ops_of(mutation))]
-        names = [n for start in first for n in self.items if n.startswith(start)]
+        names = self.named(first)
         spent = 0.0
 
         def place(name: str) -> tuple[bool, float, str]:
@@ -334,10 +339,14 @@ class Judge:
                 names.append(name)
         return list(dict.fromkeys(names))
 
+    def named(self, starts: list[str]) -> list[str]:
+        """The tests whose names begin so."""
+        return [n for start in starts for n in self.items if n.startswith(start)]
+
     def verdict(self, session: Any, mutation: Mutation, files: tuple[str, ...]) -> tuple[str, str]:
         """``killed``, ``hung`` or ``survived``, and by or in spite of what."""
         names = self.tests_of(mutation, files)
-        path, note = self.tree / mutation.path, self.tree / "failed"
+        path, note = self.tree / mutation.path, self.note
         note.unlink(missing_ok=True)
         times = path.stat().st_atime, path.stat().st_mtime
         path.write_text(mutation.source)
@@ -350,13 +359,7 @@ class Judge:
             if not mutation.block or not self.put_into_functions(mutation, path):
                 command = [sys.executable, "-m", "pytest", "-x", *PYTEST, *names[:200]]
                 return subprocess.run(command, check=False).returncode
-            for name in names:
-                session.items = [self.items[name]]
-                session.config.hook.pytest_runtest_protocol(item=self.items[name], nextitem=None)
-                if session.testsfailed:
-                    note.write_text(name)
-                    return 1
-            return 0
+            return self.failing(session, names)
 
         status = status_in_fork(run, self.tree / "output", CPU_SECONDS)
         path.write_bytes(mutation.original)
@@ -366,6 +369,16 @@ class Judge:
         if status == 0:
             return "survived", f"{len(names)} tests"
         return "killed", note.read_text() if note.exists() else f"status {status}"
+
+    def failing(self, session: Any, names: list[str]) -> int:
+        """Run tests until one fails, which is noted; 1 if there is one."""
+        for name in names:
+            session.items = [self.items[name]]
+            session.config.hook.pytest_runtest_protocol(item=self.items[name], nextitem=None)
+            if session.testsfailed:
+                self.note.write_text(name)
+                return 1
+        return 0
 
     def put_into_functions(self, mutation: Mutation, path: Path) -> bool:
         """Give the function around a change its new code, wherever it is held, if that is seen."""

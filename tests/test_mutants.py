@@ -11,12 +11,16 @@ from mutations import instrumented, mutations
 FUNCTION = '''
 LARGEST = 7
 
+@overload
+def h(x: int = 3) -> int: ...
+
 def f(x: "list[1]", rows: int) -> bool:
     """Text 1."""
     if x < 0 and rows == 4:
         raise ValueError(f"{x + 1} is less than 0")
     for row in range(rows, 2):
         g(row)
+    x = eq(x, 1)
     return not any((x, 1))
 '''
 WANTED = {
