@@ -58,7 +58,7 @@ def test_tests_are_found_by_the_blocks_they_enter(monkeypatch: pytest.MonkeyPatc
     """The innermost block of a change is one that the instrumented file says is entered."""
     reached: set[str] = set()
     monkeypatch.setattr(builtins, "_reached", reached.add, raising=False)
-    names: dict[str, object] = {"g": print}
+    names: dict[str, object] = {"g": print, "eq": lambda x, _: x, "overload": id}
     exec(instrumented("f.py", FUNCTION), names)
     assert not reached
     with pytest.raises(ValueError, match="0 is less than 0"):
