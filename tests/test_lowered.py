@@ -502,6 +502,19 @@ def test_a_temp_lives_where_the_one_it_replaces_did():
         np.testing.assert_array_equal(*results)
 
 
+def test_what_a_loop_reads_lives_through_all_of_it(rng):
+    x, w = (rng.standard_normal((8, 8)) for _ in range(2))
+
+    def function(x, w):
+        before = x @ w
+        return phix.fori_loop(0, 3, lambda _, c: ops.tanh((c @ w + before) @ w @ w), x)
+
+    wanted = x
+    for _ in range(3):
+        wanted = np.tanh((wanted @ w + x @ w) @ w @ w)
+    np.testing.assert_allclose(phix.jit(function)(x, w), wanted, rtol=1e-9, atol=1e-12)
+
+
 def test_temps_that_are_alive_together_lie_apart(monkeypatch, rng):
     from phix.kernels.loops.nodes import Buffer
     from phix.kernels.schedule import workspace
