@@ -12,7 +12,6 @@ the attributes, ops of the user's.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -211,6 +210,9 @@ class _Content(Writer):
         if not isinstance(value, Tensor):
             raise Unwritten
         data = np.ravel(value.host)
+        import hashlib  # loads OpenSSL, which takes its time
+
+        data = np.ascontiguousarray(value.host).reshape(-1)
         content = hashlib.sha256(data.view(np.uint8).data).hexdigest()
         return (data.dtype, value.shape, content)
 
