@@ -79,7 +79,7 @@ def in_order(x: Any, axis: int, descending: bool) -> Any:
     return found
 
 
-def place_of(extreme: Any, x: Any, axis: int, keepdim: bool) -> Any:
+def first_place(extreme: Any, x: Any, axis: int, keepdim: bool) -> Any:
     """Where along the axis the extreme, which keeps that axis, is first; NaN, where one is."""
     is_nan = ops.isnan(x)
     is_it = ops.where(ops.any(is_nan, [axis], True), is_nan, ops.equal(x, extreme))

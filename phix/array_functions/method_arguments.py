@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,15 +50,15 @@ def only_where(x: Any, where: Any, neutral: Any) -> Any:
 
 
 def extreme_of(
-    x: Any, reduce: Callable[..., Any], both: str, axis: Any, keep: Any,
-    initial: Any, where: Any,
-) -> Tensor:  # fmt: skip
+    name: str, x: Any, axis: Any, out: Any, keep: Any, initial: Any, where: Any
+) -> Tensor:
+    keep = keeps(name, out, keep)
     if where is not None and where is not True and initial is None:
         raise ArgumentError(
             "where= of max or min needs initial=, the result where nothing is chosen; give one"
         )
-    found: Tensor = reduce(only_where(x, where, initial), axis, keepdims=keep)
-    return found if initial is None else UFUNCS[both](found, initial)
+    found: Tensor = reductions.NAMES[name](only_where(x, where, initial), axis, keepdims=keep)
+    return found if initial is None else UFUNCS[f"{name}imum"](found, initial)
 
 
 def several(name: str, what: str, given: tuple[Any, ...]) -> Any:

@@ -135,10 +135,7 @@ class ArrayMethods:
         is_plain = (axis is None or axis.__class__ is int) and out is initial is where is None
         if is_plain and not dt.is_complex(self.dtype):
             return bind(_MAX, (self,), (axis, keep))
-        if isinstance(out, TRUTHS):
-            keep, out = out, None
-        no_out("max", out)
-        return extreme_of(self, reductions.max, "maximum", axis, keep, initial, where)
+        return extreme_of("max", self, axis, out, keep, initial, where)
 
     def min(
         self: Shaped, axis: Any = None, out: Any = None, keepdims: bool = False,
@@ -149,10 +146,7 @@ class ArrayMethods:
         is_plain = (axis is None or axis.__class__ is int) and out is initial is where is None
         if is_plain and not dt.is_complex(self.dtype):
             return bind(_MIN, (self,), (axis, keep))
-        if isinstance(out, TRUTHS):
-            keep, out = out, None
-        no_out("min", out)
-        return extreme_of(self, reductions.min, "minimum", axis, keep, initial, where)
+        return extreme_of("min", self, axis, out, keep, initial, where)
 
     def ptp(
         self: Shaped, axis: Any = None, out: Any = None, keepdims: bool = False

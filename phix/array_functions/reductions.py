@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.array_functions.lexicographic import PAIRS, place_of
+from phix.array_functions.lexicographic import PAIRS, first_place
 from phix.array_functions.numpy_arguments import (
     axes_of,
     axis_of,
@@ -275,7 +275,7 @@ def _arg(name: str, doc: str, find: Function, worst: float | None = None) -> Fun
         return found if keep else ops.squeeze(found, [axis])
 
     def place_among(x: Any, axis: int, keep: bool) -> Any:
-        return place_of(extreme(x, axis, keepdims=True), x, axis, keep)
+        return first_place(extreme(x, axis, keepdims=True), x, axis, keep)
 
     def arg(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         refuse(out=out)
