@@ -209,10 +209,9 @@ class _Content(Writer):
     def constant(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
             raise Unwritten
-        data = np.ravel(value.host)
         import hashlib  # loads OpenSSL, which takes its time
 
-        data = np.ascontiguousarray(value.host).reshape(-1)
+        data = np.ravel(value.host)
         content = hashlib.sha256(data.view(np.uint8).data).hexdigest()
         return (data.dtype, value.shape, content)
 

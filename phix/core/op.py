@@ -98,7 +98,9 @@ class Op:
     simplifications: tuple[tuple[str, Callable[..., Any]], ...] = ()
 
     def __post_init__(self) -> None:
-        inputs, attrs, places = [], [], []
+        inputs: list[Arg] = []
+        attrs: list[Arg] = []
+        places: list[tuple[bool, int]] = []
         # Attributes that may be equal and yet mean another call: 1, 1.0 and True; 0.0 and -0.0.
         inexact = []
         # Attributes that may be tensors under a transformation: see core.operands.
