@@ -217,6 +217,7 @@ PROGRAMS = {
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
     "many rows": (lambda x, w: ops.tanh(x @ w) @ w.T, [normal(500, 30), normal(30, 40)]),
     "one column": (lambda x, w: x @ w, [normal(40, 30), normal(30, 1)]),
+    "a row": (lambda x, w: x @ w, [normal(1, 300), normal(300, 90)]),
     "columns of one": (lambda x, w: x @ w, [normal(40, 30), normal(6, 30, 1)]),
     "convolution": (
         lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(1, 1)),
