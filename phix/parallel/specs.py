@@ -127,10 +127,10 @@ def gather(tree: Any, mesh: Mesh, specs: Any) -> Any:
         check_rank(dims, x, "gather")
         for at, name in enumerate(dims if mesh.groups is not None else ()):
             if name is not None and mesh.axes[name] > 1:
-                part = np.asarray(x.numpy())
+                part, place = np.asarray(x.numpy()), x.place
                 rows = np.empty((*part.shape[:at], mesh.axes[name], *part.shape[at:]), part.dtype)
                 mesh.groups[name].run("gather", (at,), part, rows)  # type: ignore[index]
-                x = merged(owned_tensor(rows), at)
+                x = merged(owned_tensor(rows).to(place), at)
         wholes.append(x)
     return pytrees.unflatten(treedef, wholes)
 
