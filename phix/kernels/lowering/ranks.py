@@ -18,6 +18,7 @@ from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.loops.nodes import RANK_STEP, Buffer
 from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.lowering.shape import reindexed, transpose
+from phix.kernels.scalar import bodies
 from phix.kernels.scalar import language as sc
 
 provides("rank_step", "NUMPY", dt.ALL)
@@ -78,6 +79,6 @@ def _axes_moved(source: int, target: int, rank: int) -> Sequence[Any]:
 def _cast(b: Builder, x: Value, dtype: np.dtype) -> Value:
     if x.dtype == dtype:
         return x
-    cast = b.body("cast")
+    cast = bodies.get("cast")
     flat = (lambda i: cast(b.flat_element(x, i), dtype)) if x.is_flat else None
     return Value(x.dims, dtype, lambda idx: cast(b.element(x, idx), dtype), flat, x.cost + 1)
