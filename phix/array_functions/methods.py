@@ -30,6 +30,7 @@ from phix.array_functions.method_arguments import (
     extreme_at,
     extreme_of,
     indices_within,
+    is_plain,
     keeps,
     line_of,
     lost_freedom,
@@ -132,8 +133,7 @@ class ArrayMethods:
     ) -> Tensor:  # fmt: skip
         """The largest element along axes, of all where there is no axis; NaN where one is."""
         keep: Any = keepdims or keepdim
-        is_plain = (axis is None or axis.__class__ is int) and out is initial is where is None
-        if is_plain and not dt.is_complex(self.dtype):
+        if is_plain(self, axis, out, initial, where):
             return bind(_MAX, (self,), (axis, keep))
         return extreme_of("max", self, axis, out, keep, initial, where)
 
@@ -143,8 +143,7 @@ class ArrayMethods:
     ) -> Tensor:  # fmt: skip
         """The least element along axes, of all where there is no axis; NaN where one is."""
         keep: Any = keepdims or keepdim
-        is_plain = (axis is None or axis.__class__ is int) and out is initial is where is None
-        if is_plain and not dt.is_complex(self.dtype):
+        if is_plain(self, axis, out, initial, where):
             return bind(_MIN, (self,), (axis, keep))
         return extreme_of("min", self, axis, out, keep, initial, where)
 
