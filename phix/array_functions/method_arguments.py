@@ -49,12 +49,6 @@ def only_where(x: Any, where: Any, neutral: Any) -> Any:
     return ops.where(tensor(where), x, neutral)
 
 
-def is_plain(x: Any, axis: Any, out: Any, initial: Any, where: Any) -> bool:
-    """Whether an extreme is asked for as the op has it: along one axis or all, of real numbers."""
-    is_usual = (axis is None or axis.__class__ is int) and out is initial is where is None
-    return is_usual and not dt.is_complex(x.dtype)
-
-
 def extreme_of(
     name: str, x: Any, axis: Any, out: Any, keep: Any, initial: Any, where: Any
 ) -> Tensor:
