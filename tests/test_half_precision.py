@@ -14,6 +14,8 @@ from phix import ops
 from phix.nn import functional as nn
 from tests import machine_code
 
+pytestmark = pytest.mark.unoptimised(4)
+
 DTYPES = ["float16", "bfloat16"]
 NUMPY = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 CHAINS = 6  # of each dtype, for each of the groups below

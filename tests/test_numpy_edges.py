@@ -14,6 +14,8 @@ import pytest
 import phix
 from phix import errors
 
+pytestmark = pytest.mark.unoptimised(4)
+
 ONE = np.float32(3.0)
 TRUTHS = np.array([[True, False, True], [True, True, False], [False, False, False]])
 ROW = TRUTHS[0]

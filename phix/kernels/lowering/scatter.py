@@ -208,7 +208,7 @@ def put_along_axis(
         old, new = b.element(arr, idx), as_dtype(read(row), arr.dtype)
         if monoid is not None and include_self:
             new = monoid.combine(old, new)
-        return b.body("where")(is_there, new, old)
+        return b.applied("where", is_there, new, old)
 
     def write(out: Buffer) -> None:
         b.settled(indices)
