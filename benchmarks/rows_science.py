@@ -84,6 +84,76 @@ def cavity() -> Case:
     return Case(args, functions, mode="value_and_grad", tolerance=2e-3)
 
 
+# -- pinns.py: second derivatives, beside nested gradients ---------------------------------------
+def _of_laplace(x: Any, net: Any, xp: Any) -> Any:
+    a, b = x[..., 0], x[..., 1]
+    return b * xp.sin(np.pi * a) + a * (1.0 - a) * b * (1.0 - b) * net
+
+
+def _of_burgers(x: Any, net: Any, xp: Any) -> Any:
+    t, a = x[..., 0], x[..., 1]
+    return -xp.sin(np.pi * a) + t * (1.0 - a * a) * net
+
+
+_SOLUTIONS = {"laplace": _of_laplace, "burgers": _of_burgers}
+
+
+def _residual(problem: str, u: Any, slopes: Any, curves: Any) -> Any:
+    if problem == "laplace":
+        return curves[0] + curves[1]
+    return slopes[0] + u * slopes[1] - 0.05 / np.pi * curves[1]
+
+
+def equation_phix(problem: str) -> Any:
+    def loss(layers: Any, x: Any) -> Any:
+        problems = example("pinns").PROBLEMS
+        return problems[problem].loss(lambda x: through(layers, x, ops.tanh), x)
+
+    return loss
+
+
+def equation_jax(problem: str) -> Any:
+    def loss(layers: Any, x: Any) -> Any:
+        def u(at: Any) -> Any:
+            return _SOLUTIONS[problem](at, through(layers, at, jnp.tanh)[0], jnp)
+
+        def residual(at: Any) -> Any:
+            return _residual(problem, u(at), jax.grad(u)(at), jnp.diag(jax.hessian(u)(at)))
+
+        return (jax.vmap(residual)(x) ** 2).mean()
+
+    return loss
+
+
+def equation_torch(problem: str) -> Any:
+    def loss(layers: Any, x: Any) -> Any:
+        x = x.requires_grad_()
+
+        def slopes(u: Any) -> Any:
+            return torch.autograd.grad(u.sum(), x, create_graph=True)[0].T
+
+        u = _SOLUTIONS[problem](x, through(layers, x, torch.tanh)[:, 0], torch)
+        first = slopes(u)
+        second = [slopes(s)[n] for n, s in enumerate(first)]
+        return (_residual(problem, u, first, second) ** 2).mean()
+
+    return loss
+
+
+for _name in _SOLUTIONS:
+
+    @row(f"model: {_name} 2-20-20-20-1, 600 points: loss and gradient")
+    def equation(name: str = _name) -> Case:
+        points = np.random.default_rng(0).uniform(0, 1, (600, 2)).astype("f")
+        functions = {
+            "phix": equation_phix(name),
+            "jax": equation_jax(name),
+            "torch": equation_torch(name),
+        }
+        args = (dense(2, 20, 20, 20, 1), points)
+        return Case(args, functions, mode="value_and_grad", tolerance=2e-3)
+
+
 # -- neural_ode.py: adaptive steps, and the adjoint equation ---------------------------------------
 def _field(y: Any, layers: Any, tanh: Any) -> Any:
     return through(layers, y**3, tanh)

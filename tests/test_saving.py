@@ -118,6 +118,17 @@ def test_classes_are_found_by_registry_list_or_template(file: Path) -> None:
     assert isinstance(phix.load(file, like=Pair(phix.spec([1]), {"n": 0})), Pair)
 
 
+def test_states_of_optimizers_are_known_once_phix_optim_is(file: Path) -> None:
+    params = {"w": phix.ones([2])}
+    state = phix.optim.adam(1e-3).init(params)
+    read = again(file, (params, state))
+    assert type(read[1]) is type(state) and type(read[1][0]) is type(state[0])
+    text = file.read_bytes().replace(b"optim.moments.", b"optim.unknown.")
+    file.write_bytes(text)
+    with pytest.raises(ArgumentError, match=r"import phix\.optim\.unknown .*or pass"):
+        phix.load(file)
+
+
 def test_static_parts_that_no_file_holds_come_from_like(file: Path) -> None:
     layer = Layer(phix.ones([2]), None, "a", activation=phix.ops.tanh)
     with pytest.raises(ArgumentError, match="function, say"):

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from phix import ops
+from phix.array_functions.lexicographic import extreme_of_two
 from phix.array_functions.numpy_arguments import (
     common_shape,
     floating,
@@ -18,7 +19,6 @@ from phix.array_functions.numpy_arguments import (
     tensor,
 )
 from phix.array_functions.selection import nonzero
-from phix.array_functions.ufuncs import UFUNCS
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
@@ -49,8 +49,8 @@ def clip(
         v if v is not None and v is not np._NoValue else w for v, w in ((a_min, min), (a_max, max))
     )
     if low is not None:
-        x = UFUNCS["maximum"](x, low)
-    return x if high is None else UFUNCS["minimum"](x, high)
+        x = extreme_of_two("maximum", x, operand(low))
+    return x if high is None else extreme_of_two("minimum", x, operand(high))
 
 
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:

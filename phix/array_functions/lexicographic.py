@@ -11,6 +11,7 @@ from typing import Any
 from phix import ops
 from phix.array_functions.numpy_arguments import tensor
 from phix.core import dtypes as dt
+from phix.core.tensor import TensorBase
 
 Function = Callable[..., Any]
 
@@ -65,6 +66,12 @@ PAIRS: dict[str, Function] = {
     "maximum": _pair("greater_equal", True), "minimum": _pair("less_equal", True),
     "fmax": _pair("greater_equal", False), "fmin": _pair("less_equal", False),
 }  # fmt: skip
+
+
+def extreme_of_two(name: str, x: Any, y: Any) -> Any:
+    """The ``maximum`` or ``minimum`` of two arrays, complex ones too."""
+    own = (x, y) if isinstance(x, TensorBase) else (tensor(x), y)
+    return (PAIRS[name] if are_complex(*own) else getattr(ops, name))(*own)
 
 
 def in_order(x: Any, axis: int, descending: bool) -> Any:

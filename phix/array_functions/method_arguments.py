@@ -9,8 +9,8 @@ import numpy as np
 
 from phix import ops
 from phix.array_functions import reductions
-from phix.array_functions.numpy_arguments import axis_of, tensor
-from phix.array_functions.ufuncs import UFUNCS
+from phix.array_functions.lexicographic import extreme_of_two
+from phix.array_functions.numpy_arguments import axis_of, operand, tensor
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, AttributeValueError, described
 from phix.core.tensor import Tensor
@@ -58,7 +58,7 @@ def extreme_of(
             "where= of max or min needs initial=, the result where nothing is chosen; give one"
         )
     found: Tensor = reductions.NAMES[name](only_where(x, where, initial), axis, keepdims=keep)
-    return found if initial is None else UFUNCS[f"{name}imum"](found, initial)
+    return found if initial is None else extreme_of_two(f"{name}imum", found, operand(initial))
 
 
 def several(name: str, what: str, given: tuple[Any, ...]) -> Any:

@@ -152,6 +152,9 @@ class _Members:
         self,
         place: PlaceLike | DTypeLike | Tensor | None = None,
         dtype: DTypeLike | None = None,
+        blocking: bool | None = None,
+        *,
+        device: PlaceLike | None = None,
     ) -> Tensor:
         """The tensor on a place, or with a dtype, or both; itself, if it is so.
 
@@ -159,6 +162,8 @@ class _Members:
             place: a place or its name; or a dtype, which is then what is changed; or a tensor,
                 whose place and dtype it gets.
             dtype: what the values are converted to.
+            blocking: Paddle's; the values are there when they are asked for, whatever it says.
+            device: ``place`` by Paddle's name.
 
         Raises:
             DeviceError: no such device is here.
@@ -169,7 +174,7 @@ class _Members:
         >>> x.to("cpu").place, x.to("float64").dtype, x.to("cpu", phix.int8).dtype
         (Place(kind='cpu', index=0), dtype('float64'), dtype('int8'))
         """
-        there: Any = place
+        there: Any = place if device is None else device
         wanted = dtype
         if isinstance(there, TensorBase):
             wanted = there.dtype if dtype is None else dtype
@@ -284,7 +289,8 @@ def _install() -> None:
     members += [_operator(python, op) for python, op in (BINARY | COMPARE | UNARY).items()]
     members += [_operator(python, op, is_reflected=True) for python, op in BINARY.items()]
     for member in members:
-        method_of(TensorBase)(member)
+        is_named = not isinstance(member, property) and not member.__name__.startswith("__")
+        method_of(TensorBase)(_answering(member) if is_named else member)
 
 
 # First arguments that no method is called on: x.poisson() would take x for the key.

@@ -94,6 +94,9 @@ NAMES: dict[str, str] = {
     "lax": "phix.cond, phix.scan, phix.while_loop, phix.fori_loop, phix.switch",
     "make_jaxpr": "phix.make_graph(f)(x)", "block_until_ready": "nothing: results are there",
     "device_put": "x.to(place)", "device_get": "x.numpy()",
+    "default_backend": "phix.devices()[0]", "local_devices": "phix.devices()",
+    "flatten_util": "phix.numpy.concatenate([x.ravel() for x in phix.tree.leaves(tree)])",
+    "initializers": "phix.random.normal(key, shape) * scale; create(key, ...) draws a layer's",
     "tree_map": "phix.tree.map(f, tree)", "tree_util": "phix.tree", "pytree": "phix.tree",
     "tree_flatten": "phix.tree.flatten(tree)", "tree_unflatten": "phix.tree.unflatten(treedef, xs)",
     "tree_leaves": "phix.tree.leaves(tree)", "structure": "phix.tree.flatten(tree)[1]",
@@ -291,5 +294,6 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "side": ("right",), "mask": ("mask",), "generator": ("key",), "seed": ("key", "seed"),
     "rng": ("key",), "device": ("place",), "name": (), "out": (), "where": (), "requires_grad": (),
     "inplace": (), "axis1": ("axis1",), "training": ("training", "is_test"),
+    "minval": ("min", "low"), "maxval": ("max", "high"), "non_blocking": ("blocking",),
     "static_argnum": ("static_argnums",), "static_argname": ("static_argnames",),
 }  # fmt: skip

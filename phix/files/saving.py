@@ -35,7 +35,9 @@ _DEEPEST = "the tree is nested too deeply, or holds itself; write a finite tree"
 def checked_path(path: Any, name: str) -> str:
     """The file of a path; a link leads to the file that it names."""
     if not isinstance(path, (str, os.PathLike)):
-        raise ArgumentError(f"{name}: path must be a str or a path, found {described(path)}")
+        raise ArgumentError(
+            f"{name}: path must be a str or a path, and stands first, found {described(path)}"
+        )
     text = os.fspath(path)
     if not isinstance(text, str) or not text or "\0" in text:
         raise ArgumentError(f"{name}: path must be the name of a file, found {described(text)}")

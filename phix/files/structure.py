@@ -8,6 +8,7 @@ who reads the text is told which classes there are.
 from __future__ import annotations
 
 import math
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -187,6 +188,16 @@ class Writer:
         return {"tensor": name}
 
 
+def _of_phix(name: Any) -> list[type]:
+    """The class of named tuples that phix itself has under a name, if its module is imported."""
+    module, _, own = name.rpartition(".") if isinstance(name, str) else ("", "", "")
+    if not module.startswith("phix."):
+        return []
+    found = vars(sys.modules[module]).get(own) if module in sys.modules else None
+    is_named = isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")
+    return [found] if isinstance(found, type) and is_named and class_name(found) == name else []
+
+
 # -- classes ---------------------------------------------------------------------------------------
 class Classes:
     """Finds a class by its name, among those that were registered or given."""
@@ -195,14 +206,16 @@ class Classes:
         self._given = {class_name(cls): cls for cls in given}
 
     def find(self, name: Any, kind: str, path: Path) -> type:
-        known = [cls for cls in REGISTERED if class_name(cls) == name]
+        known = [cls for cls in REGISTERED if class_name(cls) == name] or _of_phix(name)
         if isinstance(name, str) and name in self._given:
             known = [self._given[name]]
         if len(known) == 1 and (kind == "named") == hasattr(known[0], "_fields"):
             return known[0]
         many = "several classes of that name are registered" if known else "no such class is known"
+        is_own = isinstance(name, str) and name.startswith("phix.")
+        module = name.rpartition(".")[0] if is_own else "the module that registers it"
         raise ArgumentError(
-            f"load: the file has a {name} {where(path)}, and {many}; import the module that "
-            "registers it (phix.tree.register_dataclass), or pass classes=[...] or like=a tree of "
-            "the structure"
+            f"load: the file has a {name} {where(path)}, and {many}; import {module} "
+            "(phix.tree.register_dataclass registers classes), or pass classes=[...] or like=a "
+            "tree of the structure"
         )

@@ -54,6 +54,8 @@ class Distribution:
         if key.startswith("_"):
             raise AttributeError(key)
         offered = ", ".join(self._offered)
+        if key == "rvs":
+            offered += "; draws are functions of a key: phix.random"
         raise AttributeError(f"phix.scipy.stats.{self._name} has no {key!r}; it has {offered}")
 
 
