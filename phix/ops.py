@@ -5576,9 +5576,9 @@ _one_hot = define(
     "one_hot", "(Tensor x, Scalar(int) num_classes)", "Tensor(out)", traits=("nondifferentiable",)
 )
 def one_hot(x: TensorLike, num_classes: ScalarLike) -> Tensor:
-    """float32 with a last axis of num_classes: 1 at the class that x numbers, else 0. A number that
-    is no class raises TensorIndexError where the call runs at once; compiled programs give all 0
-    for it, or raise under phix.debug.check_indices().
+    """float32, whatever the default float is, with a last axis of num_classes: 1 at the class that
+    x numbers, else 0. A number that is no class raises TensorIndexError where the call runs at
+    once; compiled programs give all 0 for it, or raise under phix.debug.check_indices().
 
     Args:
         x: tensor.

@@ -69,6 +69,9 @@ class TensorMethods:
         self,
         place: PlaceLike | DTypeLike | Tensor | None = None,
         dtype: DTypeLike | None = None,
+        blocking: bool | None = None,
+        *,
+        device: PlaceLike | None = None,
     ) -> Tensor:
         """The tensor on a place, or with a dtype, or both; itself, if it is so."""
     def __getitem__(self, index: Any) -> Tensor: ...
@@ -2056,9 +2059,10 @@ class TensorMethods:
         the nearest inside, or raise under phix.debug.check_indices(). With sparse the gradient of
         weight is SelectedRows: see docs/tensor-kinds.md."""
     def one_hot(self, num_classes: ScalarLike) -> Tensor:
-        """float32 with a last axis of num_classes: 1 at the class that x numbers, else 0. A number
-        that is no class raises TensorIndexError where the call runs at once; compiled programs give
-        all 0 for it, or raise under phix.debug.check_indices()."""
+        """float32, whatever the default float is, with a last axis of num_classes: 1 at the class
+        that x numbers, else 0. A number that is no class raises TensorIndexError where the call
+        runs at once; compiled programs give all 0 for it, or raise under
+        phix.debug.check_indices()."""
     def dropout(
         self,
         seed_tensor: TensorLike | None = None,
