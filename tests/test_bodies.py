@@ -169,6 +169,11 @@ def test_atan2(dtype):
     found = run_body("atan2", y, x)
     assert_within(found, exact, 2.0, y, x)
     assert_same_zeros(found, exact)
+    units = np.array([1, 2, 3, 5, 7, 100, 1000, 2.0**20])
+    over, under = (n.ravel() for n in np.meshgrid(units, units))
+    y, x = ((n * np.finfo(dtype).smallest_subnormal).astype(dtype) for n in (over, under))
+    exact = np.arctan2(over.astype("longdouble"), under.astype("longdouble"))
+    assert_within(run_body("atan2", y, x), exact, 2.0, y, x)
 
 
 @pytest.mark.parametrize("dtype", REALS)
@@ -457,6 +462,7 @@ def test_complex_arithmetic(dtype):
     np.testing.assert_array_equal(run_body("not_equal", x, y), x != y)
     np.testing.assert_array_equal(run_body("complex", x.real.copy(), x.imag.copy()), x)
     small = x[:10_000]
+    np.testing.assert_array_equal(run_body("pow", small[:2], y=0), [1, 1])
     assert_complex_close(run_body("pow", small, y=3), small.astype("clongdouble") ** 3, 4)
     exact = small.astype("clongdouble") ** np.clongdouble(2.5)
     assert_complex_close(run_body("pow", small, y=2.5), exact, 20)

@@ -463,7 +463,12 @@ def test_a_call_runs_the_program_of_what_is_around_it(name: str, calls: int) -> 
 
     def programs() -> set[Any]:
         kinds = {known.traced for known in jitted._known.values()}
-        return {(id(traced), key) for traced in kinds for key in traced.compiled.programs}
+        return {
+            (id(traced), key, contiguous)
+            for traced in kinds
+            for key, built in traced.compiled.known.items()
+            for contiguous in built.programs
+        }
 
     def run() -> None:
         for _ in range(calls):

@@ -3458,9 +3458,10 @@ class TensorMethods:
         """For each box, pooled_height * pooled_width bins, each the mean of the positions it
         touches, in channels of its own: x has channel c * bins + b for output channel c and bin b.
         A bin without positions is 0. There is no gradient to boxes; see :func:`roi_align`."""
-    def true_positions(self, size: DimLike, fill: DimLike = 0) -> Tensor:
+    def true_positions(self, size: DimLike, fill: DimLike = 0, lead: int = 0) -> Tensor:
         """The flat positions, an int64 each, of the first `size` true elements of mask in order,
-        and `fill` behind them where there are fewer."""
+        and `fill` behind them where there are fewer. The first `lead` axes count masks, each of
+        which has its own."""
     def masked_select(self, mask: TensorLike) -> Tensor:
         """The elements of x where the bool tensor mask is true, in order, as one axis; x and mask
         are broadcast to each other."""
@@ -3663,6 +3664,43 @@ class TensorMethods:
         """x broadcast to the shape of y, or to target_shape if that is given."""
     def numel(self) -> Tensor:
         """The number of elements of x, as an int64 tensor."""
+    def sparse_product_counts(
+        self,
+        x_cols: TensorLike,
+        y_starts: TensorLike,
+        y_cols: TensorLike,
+        columns: DimLike,
+    ) -> Tensor:
+        """In how many different columns, of so many, each row of a product of two sparse matrices
+        has terms: an int64 for each row."""
+    def sparse_product_columns(
+        self,
+        x_cols: TensorLike,
+        y_starts: TensorLike,
+        y_cols: TensorLike,
+        starts: TensorLike,
+        columns: DimLike,
+        size: DimLike,
+    ) -> Tensor:
+        """The columns, of so many, in which the rows of a product of two sparse matrices have
+        terms, in order: those of row r from starts[r] on, int64s, size in all. starts are the sums
+        of sparse_product_counts."""
+    def sparse_product_terms(
+        self,
+        y: TensorLike,
+        x_starts: TensorLike,
+        x_cols: TensorLike,
+        y_starts: TensorLike,
+        y_cols: TensorLike,
+        starts: TensorLike,
+        cols: TensorLike,
+        columns: DimLike,
+        of: str = 'product',
+    ) -> Tensor:
+        """Sums over the terms of a product of two sparse matrices, whose rows are at starts and
+        cols. A term is a value k of the left matrix, one l of the row of the right that its column
+        names, and the place m of the product in that row and column. of 'product': out[m] = sum of
+        x[k] * y[l]; 'left': out[k] = sum of x[l] * y[m]; 'right': out[l] = sum of x[k] * y[m]."""
     def gammaln(self) -> Tensor:
         """Logarithm of the absolute value of the gamma function, elementwise: :func:`lgamma` by its
         other name."""
