@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-SHARE = 40  # one in so many of the tests that are marked is optimised
+SHARE = 100  # one in so many of the tests that are marked is optimised
 
 
 def is_optimised(item: pytest.Item) -> bool:
@@ -111,12 +111,12 @@ def _object(text: str) -> bytes:
 
     module = jit.parsed(text)
     builder = llvm.create_pass_builder(_machine(), llvm.create_pipeline_tuning_options())
-    few = llvm.create_new_function_pass_manager()
-    few.add_sroa_pass()
-    few.add_simplify_cfg_pass()
-    for function in module.functions:
-        if not function.is_declaration:
-            few.run(function, builder)
+    with jit._disposed(llvm.create_new_function_pass_manager()) as few:
+        few.add_sroa_pass()
+        few.add_simplify_cfg_pass()
+        for function in module.functions:
+            if not function.is_declaration:
+                few.run(function, builder)
     return bytes(_machine().emit_object(module))
 
 

@@ -175,10 +175,10 @@ def by_library() -> Iterator[None]:
 
 
 def test_a_large_batch_of_products_is_cut_where_a_grid_ends(by_library: None) -> None:
-    x, y = RNG.standard_normal((70000, 17, 2)), RNG.standard_normal((70000, 2, 1))
-    calls = batches(check(lambda x, y: x @ ops.concat([y] * 18, 2), x, y), x, y)
+    x, y = RNG.standard_normal((70000, 3, 2)), RNG.standard_normal((70000, 2, 1))
+    calls = batches(check(lambda x, y: x @ ops.concat([y] * 4, 2), x, y), x, y)
     assert [c.count for c in calls] == [65535, 70000 - 65535]
-    assert calls[1].addresses[0] - calls[0].addresses[0] == 65535 * 17 * 2 * 8
+    assert calls[1].addresses[0] - calls[0].addresses[0] == 65535 * 3 * 2 * 8
 
 
 def test_products_of_no_columns_by_no_rows_are_zero(by_library: None) -> None:

@@ -34,10 +34,10 @@ def optimised(count: int, *args: int, is_marked: bool = True, **options: Any) ->
 
 
 def test_one_marked_test_in_so_many_is_optimised_and_the_seed_chooses() -> None:
-    chosen = optimised(1200)
-    assert 10 < len(chosen) < 60 and chosen == optimised(1200)
-    assert chosen != optimised(1200, seed=1) != optimised(1200, prove=9.0)
-    assert chosen < optimised(1200, 4) and 200 < len(optimised(1200, 4)) < 400
+    chosen = optimised(4000)
+    assert 15 < len(chosen) < 80 and chosen == optimised(4000)
+    assert chosen != optimised(4000, seed=1) != optimised(4000, prove=9.0)
+    assert chosen < optimised(4000, 4) and 800 < len(optimised(4000, 4)) < 1200
     assert optimised(9, is_marked=False) == optimised(9, optimise=True) == set(range(9))
 
 

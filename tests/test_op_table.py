@@ -17,8 +17,9 @@ from tests import machine_code
 TABLE = {case.op.name: case for case in table_cases()}
 CASES = {name: case for name, case in TABLE.items() if "elsewhere" not in case.test}
 ELSEWHERE = {name: case.test["elsewhere"] for name, case in TABLE.items() if name not in CASES}
-# Here an op's values are those of code as users have it.
-OPTIMISED = {"jit"}
+# Here an op's values are those of code as users have it: of one primitive in so many, by seed, and
+# of composites in proofs.
+OPTIMISED, PRIMITIVES = {"jit"}, 3
 
 # What composites owe to the primitives that they are made of. Of these, the first sample and the
 # last run always, with what ``Case.by_parts`` leaves of a check.
@@ -39,8 +40,8 @@ def parameters() -> Iterator[Any]:
             if name == HIGHER_ORDER and not whole and not case.op.backward and number % ONE_IN:
                 continue
             marks = [pytest.mark.xdist_group(case.op.name), *skip_mark(case, name)]
-            if name not in OPTIMISED or not whole:
-                marks.append(pytest.mark.unoptimised)
+            own = name in OPTIMISED and whole
+            marks.append(pytest.mark.unoptimised(PRIMITIVES) if own else pytest.mark.unoptimised)
             chosen = case if whole else by_parts(case, name)
             yield pytest.param(chosen, name, id=f"{case.op.name}-{name}", marks=marks)
 

@@ -8,7 +8,7 @@ from random_programs import TRANSFORMATIONS, run_draw
 
 pytestmark = [pytest.mark.unoptimised, pytest.mark.each_pass]
 
-GROUPS, EACH = 12, 4
+GROUPS, EACH = 8, 3
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
