@@ -12,6 +12,8 @@ import phix
 from harness.references.windows import conv2d
 from phix import ops
 
+pytestmark = pytest.mark.unoptimised(4)
+
 # images [n, c, h, w], filters [o, c / groups, kh, kw], attributes
 WAYS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "tiles": ((3, 16, 8, 8), (17, 16, 3, 3), {"paddings": (1, 1)}),

@@ -212,6 +212,7 @@ PROGRAMS = {
     # weights that do not make ten times as much of each rounding in each layer
     "layers": (descent_of_layers, [[normal(64, 64) / 8 for _ in range(6)], normal(512, 64)]),
     "columns": (lambda x: (ops.sum(x, 0), ops.max(x, 0)), [normal(40, 30)]),
+    "short rows": (lambda x: ops.max(x, 1), [normal(6, 19)]),  # a few vectors of any CPU
     "channels": (lambda x: (x - ops.mean(x, [0, 2, 3], True)) * ops.exp(x), [normal(5, 9, 12, 12)]),
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
     "many rows": (lambda x, w: ops.tanh(x @ w) @ w.T, [normal(500, 30), normal(30, 40)]),

@@ -12,7 +12,6 @@ the attributes, ops of the user's.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -210,6 +209,8 @@ class _Content(Writer):
     def constant(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
             raise Unwritten
+        import hashlib  # loads OpenSSL, which takes its time
+
         data = np.ravel(value.host)
         content = hashlib.sha256(data.view(np.uint8).data).hexdigest()
         return (data.dtype, value.shape, content)
