@@ -217,6 +217,7 @@ PROGRAMS = {
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
     "many rows": (lambda x, w: ops.tanh(x @ w) @ w.T, [normal(500, 30), normal(30, 40)]),
     "one column": (lambda x, w: x @ w, [normal(40, 30), normal(30, 1)]),
+    "a row": (lambda x, w: x @ w, [normal(1, 300), normal(300, 90)]),
     "columns of one": (lambda x, w: x @ w, [normal(40, 30), normal(6, 30, 1)]),
     "convolution": (
         lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(1, 1)),
@@ -234,6 +235,7 @@ PROGRAMS = {
         lambda x, w: phix.fori_loop(0, 3, lambda i, c: ops.tanh(c @ ops.cast(w, "float32")), x),
         [normal(5, 6), normal(6, 6).astype("float16")],
     ),
+    "rolled": (lambda x: ops.roll(x, [7]) + ops.roll(x, [1], [1]), [normal(20, 40)]),
     "running totals": (lambda x: ops.cumsum(x, 0), [normal(200)]),
     "scan": (
         lambda x: phix.scan(lambda c, r: (ops.tanh(c * r + c), c + r), x[0], x),
