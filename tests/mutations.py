@@ -231,7 +231,8 @@ def _called(node: ast.Call) -> Iterator[Any]:
 
 
 def _shortened(node: Any) -> Iterator[Any]:
-    if isinstance(node.ctx, ast.Load) and len(node.elts) > 1:
+    has_slices = any(isinstance(e, ast.Slice) for e in node.elts)  # which stand in no parentheses
+    if isinstance(node.ctx, ast.Load) and len(node.elts) > 1 and not has_slices:
         for k in range(len(node.elts)):
             yield _with(node, elts=node.elts[:k] + node.elts[k + 1 :])
 

@@ -23,6 +23,7 @@ def f(x: "list[1]", rows: int) -> bool:
 def h(x: int = 3) -> int: ...
 
 EQUAL = eq(LARGEST, 1)
+ROWS = lambda x: x[:, None]
 '''
 WANTED = {
     "x < 0 -> (x <= 0)",

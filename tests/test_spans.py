@@ -14,7 +14,7 @@ import pytest
 import phix
 from phix import ops
 from phix.core import dtypes as dt
-from phix.kernels.loops.affine import never_repeats
+from phix.kernels.loops.affine import never_repeats, slice_form
 from phix.kernels.loops.nodes import For
 from phix.kernels.loops.spans import share_stretches
 from phix.kernels.scalar import language as sc
@@ -172,3 +172,11 @@ def test_rows_that_reach_into_the_next_stay_apart() -> None:
     x = RNG.standard_normal((30, 5))
     expected = np.concatenate([x.ravel() + np.sin(x).ravel(), x[0]])
     np.testing.assert_allclose(phix.jit(shifted)(x), expected, rtol=1e-13)
+
+
+def test_slices_are_told_apart_by_the_loops_around_them() -> None:
+    i, k, *around = (sc.var(f"i{n}") for n in range(4))
+    extents = {k: sc.const(4, dt.int64)}
+    forms = [slice_form(outer * 40 + i * 4 + k, i, extents) for outer in (*around, around[0])]
+    assert None not in forms
+    assert forms[0] == forms[2] != forms[1]

@@ -131,3 +131,7 @@ def test_windows_that_cut_images_into_tiles_with_channels_last() -> None:
     np.testing.assert_array_equal(found, tiles.max((2, 4)))
     found = ops.avg_pool2d(x, [2, 3], [2, 3], data_format="NHWC")
     np.testing.assert_allclose(found, tiles.mean((2, 4)), rtol=1e-14)
+    slope = phix.grad(lambda x: ops.sum(ops.max_pool2d(x, [2, 3], [2, 3], data_format="NHWC")))(x)
+    np.testing.assert_array_equal(
+        slope, (tiles == tiles.max((2, 4), keepdims=True)).reshape(x.shape)
+    )
