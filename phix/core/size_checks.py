@@ -42,17 +42,19 @@ def provide_composites(keep: Callable[[Op, tuple[Any, ...], tuple[Any, ...]], No
 
 def check_composite(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
     """Have the program look at a composite's call that has a size which the program computes."""
-    dims = [d for x in flat(inputs) if x is not None for d in x.meta.dims]
-    if any(not isinstance(d, int) and dm.is_computed(d) for d in (*dims, *_dims_in(attrs))):
-        _keep[0](op, inputs, attrs)
-
-
-def _dims_in(attrs: tuple[Any, ...]) -> Iterator[Any]:
-    for value in attrs:
-        if isinstance(value, tuple):
-            yield from _dims_in(value)
-        elif isinstance(value, dm.Dim):
-            yield value
+    seen: list[Any] = list(attrs)  # loops, for this is asked of every call that is traced
+    for x in inputs:
+        if type(x) is tuple:
+            for entry in x:
+                seen += entry.meta.dims
+        elif x is not None:
+            seen += x.meta.dims
+    for d in seen:
+        if type(d) is tuple:
+            seen += d
+        elif isinstance(d, dm.Dim) and dm.is_computed(d):
+            _keep[0](op, inputs, attrs)
+            return
 
 
 class SizeCheck:

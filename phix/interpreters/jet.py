@@ -144,14 +144,16 @@ def _linear(op: Op, series: Any, attrs: Any) -> tuple[Any, ...]:
 
 
 def _bilinear(op: Op, series: Any, attrs: Any) -> tuple[Any, ...]:
-    """Leibniz' rule: coefficient k is the sum of the op of x_j and y_(k-j)."""
-    x, y = series
+    """Leibniz' rule: coefficient k is the sum of the op of x_j and y_(k-j); what the op takes
+    besides are places, which stay."""
+    x, y, *places = series
+    rest = [p[0] for p in places]
     row: Series = []
     for k in range(len(x)):
         total: Any = None
         for j in range(k + 1):
             if x[j] is not None and y[k - j] is not None:
-                total = tape.add(total, _run(op, (x[j], y[k - j]), attrs)[0])
+                total = tape.add(total, _run(op, (x[j], y[k - j], *rest), attrs)[0])
         row.append(total)
     return (row,)
 

@@ -109,6 +109,8 @@ def _product(x: Any, dense: Any) -> Any:
             f"a sparse matrix {x.shape} needs dense rows {(*front, inner)}, found {dense.meta}"
         )
     dense = sized(dense, (*front, inner))
+    if is_vector and isinstance(x, SparseCsrTensor) and x.values.dtype != dt.bool_:
+        return _sums_of_rows(x, dense)
     coo, count = expanded(x), math.prod(front)
     if is_vector:
         return summed(coo.values * ops.gather(dense, coo.indices[1]), coo.indices[0], rows)
@@ -119,6 +121,17 @@ def _product(x: Any, dense: Any) -> Any:
         dense = ops.reshape(dense, [count * inner, dense.shape[-1]])
     found = summed(coo.values[:, None] * ops.gather(dense, of), to, count * rows)
     return ops.reshape(found, [*front, rows, found.shape[-1]]) if front else found
+
+
+def _sums_of_rows(x: Any, dense: Any) -> Any:
+    """A CSR matrix by a vector: by a matrix of one column, which has a value in each row."""
+
+    def one_column(count: int) -> tuple[Any, Any]:
+        return ops.arange(0, count + 1, 1, "int64"), ops.zeros([count], "int64")
+
+    rows, inner = x.shape
+    places = (x.crows, x.cols, *one_column(inner), *one_column(rows))
+    return ops.sparse_product_terms(x.values, dense, *places, 1)
 
 
 def _by_rows(x: Any, names_rows: bool) -> tuple[Any, Any, Any]:
