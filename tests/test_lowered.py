@@ -504,6 +504,12 @@ def test_a_temp_lives_where_the_one_it_replaces_did():
         np.testing.assert_array_equal(*results)
 
 
+def test_what_totals_start_with_is_out_of_the_way_of_loops_that_become_one():
+    x = np.ones((40, 30))
+    text = phix.jit(lambda x: (ops.softmax(x, 1), ops.sum(x, [0]))).lower(x).as_text("loop ir")
+    assert sum("x0[" in kernel for kernel in text.split("\n  kernel ")[1:]) == 1
+
+
 def test_what_a_loop_reads_lives_through_all_of_it(rng):
     x, w = (rng.standard_normal((8, 8)) for _ in range(2))
 

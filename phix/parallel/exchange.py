@@ -14,6 +14,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core.source import Source
 from phix.parallel.failures import WHEREABOUTS
+from phix.parallel.on_devices import OnDevices
 
 # What users call the kinds of steps.
 NAMES = {
@@ -28,12 +29,14 @@ _SMALL = 1 << 13
 _ADDED_BY_MPI = frozenset("fdFDbBhHiIlLqQ")
 
 
-class Group:
+class Group(OnDevices):
     """The ranks along one axis of a mesh, of which this process is one.
 
     ``size`` ranks; this one is number ``index``; ``comm`` is their communicator, None of one rank.
     ``watch``, if any, is told of each step before it begins.
     """
+
+    names = NAMES
 
     def __init__(self, name: str, size: int, index: int, comm: Any, watch: Any = None) -> None:
         self.name, self.size, self.index = name, size, index

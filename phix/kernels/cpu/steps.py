@@ -217,7 +217,7 @@ class Steps(Known):
             self._ask_python()
             return
         if self.done is None:
-            self.done = f"%done{len(self.stack)}"
+            self.done = f"%since{len(self.stack)}"
             self.stack += [f"  {self.done} = alloca i64", f"  store i64 0, ptr {self.done}"]
         look, go = self.labels("look", "go")
         done = self.let(f"add nuw i64 {self.let(f'load i64, ptr {self.done}')}, {work}")
