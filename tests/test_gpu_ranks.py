@@ -17,6 +17,7 @@ from nccl_library import HERE, STREAM
 from phix import ops
 from phix.core.errors import CollectiveError, DeviceError
 from phix.kernels.gpu import nccl
+from phix.parallel.exchange import Group
 
 pytestmark = [pytest.mark.xdist_group("gpu place"), pytest.mark.unoptimised]
 
@@ -220,12 +221,11 @@ def test_two_ranks_with_one_gpu(gpu: Any) -> None:
 
 @pytest.mark.parametrize("why", ["missing", "old", "off"])
 def test_without_nccl_it_goes_through_the_host(gpu: Any, why: str, caplog: Any, monkeypatch: Any):
-    if why == "off":
-        monkeypatch.setenv("PHIX_NCCL", "0")
+    monkeypatch.setattr(Group, "nccl", why != "off")
     gpu.library.available, gpu.library.version = why != "missing", 20604 if why == "old" else 22501
     on_two(gpu, times=3)
     assert not gpu.library.calls and not gpu.replays
-    said = {"missing": "phix[nccl12]", "old": "too old", "off": "PHIX_NCCL is 0"}[why]
+    said = {"missing": "phix[nccl12]", "old": "too old", "off": "nccl=False"}[why]
     assert "rank 0: " in caplog.text and said in caplog.text
 
 
