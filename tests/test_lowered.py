@@ -217,6 +217,7 @@ PROGRAMS = {
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
     "many rows": (lambda x, w: ops.tanh(x @ w) @ w.T, [normal(500, 30), normal(30, 40)]),
     "one column": (lambda x, w: x @ w, [normal(40, 30), normal(30, 1)]),
+    "a row": (lambda x, w: x @ w, [normal(1, 300), normal(300, 90)]),
     "columns of one": (lambda x, w: x @ w, [normal(40, 30), normal(6, 30, 1)]),
     "convolution": (
         lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(1, 1)),
@@ -500,6 +501,12 @@ def test_a_temp_lives_where_the_one_it_replaces_did():
             assert planned == count * product, (function, off)
             results.append(np.asarray(jitted(x, w)))
         np.testing.assert_array_equal(*results)
+
+
+def test_what_totals_start_with_is_out_of_the_way_of_loops_that_become_one():
+    x = np.ones((40, 30))
+    text = phix.jit(lambda x: (ops.softmax(x, 1), ops.sum(x, [0]))).lower(x).as_text("loop ir")
+    assert sum("x0[" in kernel for kernel in text.split("\n  kernel ")[1:]) == 1
 
 
 def test_what_a_loop_reads_lives_through_all_of_it(rng):
