@@ -235,6 +235,7 @@ PROGRAMS = {
         lambda x, w: phix.fori_loop(0, 3, lambda i, c: ops.tanh(c @ ops.cast(w, "float32")), x),
         [normal(5, 6), normal(6, 6).astype("float16")],
     ),
+    "rolled": (lambda x: ops.roll(x, [7]) + ops.roll(x, [1], [1]), [normal(20, 40)]),
     "running totals": (lambda x: ops.cumsum(x, 0), [normal(200)]),
     "scan": (
         lambda x: phix.scan(lambda c, r: (ops.tanh(c * r + c), c + r), x[0], x),

@@ -68,6 +68,7 @@ for _row in (
     ("shrink_temps", "loops", "a temp used one row at a time has memory for one row"),
     ("block_sums", "loops", "long sums are added up in blocks, and the blocks in float64"),
     ("running_sums", "loops", "running totals in float64 wait for one addition in four"),
+    ("peel_wraps", "loops", "loops are cut where what they read begins again at the other end"),
     ("share_loops", "loops", "threads share loops whose iterations are proved independent"),
     ("partial_results", "loops", "threads sum parts of a sum, which are then added in order"),
     ("several_rows", "loops", "totals down the columns are loaded once for several rows"),

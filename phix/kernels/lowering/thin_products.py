@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -24,14 +24,11 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rewrites
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.builder import ZERO, Value
+from phix.kernels.loops.builder import ZERO, Builder, Value
 from phix.kernels.loops.nodes import Buffer
 from phix.kernels.lowering.shape import swapped
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
-
-if TYPE_CHECKING:
-    from phix.kernels.lowering.contraction import Product
 
 # Sums that grow beside each other, of all results and of one row or column, and the fewest terms.
 _MOST_SUMS, _MOST_BESIDE, _FEWEST_TERMS = 16, 8, 64
@@ -44,6 +41,23 @@ _MOST_ROWS, _FEWEST_COLUMNS = 3, 64
 _COLUMNS, PART = 1024, 512
 # Terms that are added in one go; to one row the pass ``several_rows`` adds four times as many.
 _TOGETHER, _TOGETHER_OF_ONE = 8, 2
+
+
+class Product(Protocol):
+    """What is asked of a product: see ``contraction.Product``."""
+
+    b: Builder
+    x: Value
+    y: Value
+    yd: dm.Shape
+    transpose_x: bool
+    transpose_y: bool
+
+    @property
+    def block(self) -> int | None: ...
+    def stacked(self) -> tuple[dm.Shape, dm.DimLike, dm.Shape]: ...
+    def sizes(self, rows: dm.DimLike) -> tuple[int | None, ...]: ...
+    def stack_index(self, dims: dm.Shape, batch: tuple[Expr, ...]) -> tuple[Expr, ...]: ...
 
 
 def writer(p: Product, dtype: np.dtype) -> Callable[[Buffer], None] | None:
