@@ -26,6 +26,7 @@ from phix.kernels.gpu import device, nccl
 from phix.parallel.exchange import Group
 from phix.parallel.meshes import Mesh
 
+WATCH = nccl._watch
 PATIENCE = 20.0  # seconds; real ranks would wait for ever
 HERE = threading.local()  # the rank that a thread is, and what it records
 

@@ -22,6 +22,7 @@ import numpy as np
 import phix
 from phix import ops
 from phix.parallel import gather, local_parts, mesh, spmd
+from phix.parallel.exchange import Group
 from tests import machine_code, sharding_cases
 
 psum, pmean, pmax, grad = phix.psum, phix.pmean, phix.pmax, phix.grad
@@ -567,8 +568,9 @@ def all_cases() -> None:
         print(f"{len(todo)} cases on {plain.size} ranks are right")
 
 
-def on_gpus() -> None:
+def on_gpus(by_nccl: bool) -> None:
     """All cases on tensors on GPUs, one a rank; for machines that have some."""
+    Group.nccl = by_nccl
     place = mesh({"data": -1}).place
     assert place.kind == "gpu", "no GPU is here: python -m phix info says why"
     with phix.device(place):
@@ -618,12 +620,12 @@ def failing() -> None:
     spmd(program, on, "data", None)(np.ones(2))
 
 
-def main(what: str = "cases") -> None:
+def main(what: str = "cases", how: str = "") -> None:
     with machine_code.unoptimised():
         if what == "cases":
             all_cases()
         elif what == "gpu":
-            on_gpus()
+            on_gpus(how != "host")
         elif what == "failing":
             failing()
         else:

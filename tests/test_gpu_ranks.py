@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,8 @@ from nccl_library import HERE, STREAM
 from phix import ops
 from phix.core.errors import CollectiveError, DeviceError
 from phix.kernels.gpu import nccl
+from phix.parallel.exchange import Group
+from phix.parallel.failures import Whereabouts
 
 pytestmark = [pytest.mark.xdist_group("gpu place"), pytest.mark.unoptimised]
 
@@ -220,12 +223,11 @@ def test_two_ranks_with_one_gpu(gpu: Any) -> None:
 
 @pytest.mark.parametrize("why", ["missing", "old", "off"])
 def test_without_nccl_it_goes_through_the_host(gpu: Any, why: str, caplog: Any, monkeypatch: Any):
-    if why == "off":
-        monkeypatch.setenv("PHIX_NCCL", "0")
+    monkeypatch.setattr(Group, "nccl", why != "off")
     gpu.library.available, gpu.library.version = why != "missing", 20604 if why == "old" else 22501
     on_two(gpu, times=3)
     assert not gpu.library.calls and not gpu.replays
-    said = {"missing": "phix[nccl12]", "old": "too old", "off": "PHIX_NCCL is 0"}[why]
+    said = {"missing": "phix[nccl12]", "old": "too old", "off": "nccl=False"}[why]
     assert "rank 0: " in caplog.text and said in caplog.text
 
 
@@ -272,6 +274,24 @@ def test_after_a_fault_nothing_is_trusted(gpu: Any) -> None:
         nccl.check()
     nccl._close()
     assert gpu.library.ended == ["abort"] * 2  # what is aborted is not destroyed
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no watcher is there")
+def test_who_waits_for_a_rank_that_is_gone_is_let_go(gpu: Any, monkeypatch: Any) -> None:
+    here, watcher = socket.socketpair()
+    with here, watcher:
+        whereabouts = Whereabouts()
+        assert not whereabouts.is_ending()
+        whereabouts.connection = here
+        assert not whereabouts.is_ending()
+        watcher.sendall(b"!")
+        assert whereabouts.is_ending() and whereabouts.is_ending()
+        on_two(gpu)
+        monkeypatch.setattr(nccl, "_PAUSE", 0.001)
+        nccl_library.WATCH(whereabouts)
+    assert gpu.library.ended == ["abort"] * 2
+    with pytest.raises(CollectiveError, match=r"another rank of the program is gone"):
+        nccl.check()
 
 
 def test_communicators_end_behind_their_recordings(gpu: Any) -> None:

@@ -71,9 +71,14 @@ class Mesh:
         return f"<{kind} {self.axes}>"
 
 
-@takes(axes=_AXES, comm=_COMM, virtual=FLAG, checks=FLAG)
+@takes(axes=_AXES, comm=_COMM, virtual=FLAG, checks=FLAG, nccl=FLAG)
 def mesh(
-    axes: Mapping[str, int], *, comm: Any = None, virtual: bool = False, checks: bool = False
+    axes: Mapping[str, int],
+    *,
+    comm: Any = None,
+    virtual: bool = False,
+    checks: bool = False,
+    nccl: bool = True,
 ) -> Mesh:
     """The processes of this program along named axes, the last of which varies fastest.
 
@@ -88,6 +93,8 @@ def mesh(
             tests, and to try out meshes that are not there.
         checks: compare every collective among its ranks before it begins, and what is said to be
             the same on all of them: a mismatch is an error that names the ranks. Slow.
+        nccl: let GPUs exchange by NCCL where all ranks have it, each on a GPU of its own; False:
+            through the memory of the host.
 
     Raises:
         ArgumentError: the sizes do not give the number of processes, or mpi4py is not there.
@@ -108,7 +115,7 @@ def mesh(
     named = _filled(named, count)
     if math.prod(named.values()) == 1:
         return Mesh(named, {name: Group(name, 1, 0, None) for name in named}, 0)
-    return _over_ranks(named, comm, checks)
+    return _over_ranks(named, comm, checks, nccl)
 
 
 def _check_axes(axes: dict[str, int]) -> None:
@@ -146,7 +153,7 @@ def _filled(axes: dict[str, int], count: int) -> dict[str, int]:
     return {name: count // known if size == -1 else size for name, size in axes.items()}
 
 
-def _over_ranks(axes: dict[str, int], comm: Any, checks: bool) -> Mesh:
+def _over_ranks(axes: dict[str, int], comm: Any, checks: bool, nccl: bool) -> Mesh:
     try:
         from mpi4py import MPI
     except ImportError as error:
@@ -168,7 +175,7 @@ def _over_ranks(axes: dict[str, int], comm: Any, checks: bool) -> Mesh:
             colour = colour * extent + place
         part = whole.Split(colour, here[number]) if size > 1 else None
         groups[name] = Group(name, size, here[number], part, watch)
-        groups[name].rank = rank
+        groups[name].rank, groups[name].nccl = rank, nccl
     node = whole.Split_type(MPI.COMM_TYPE_SHARED)
     local = node.Get_rank()
     node.Free()

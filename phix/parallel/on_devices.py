@@ -12,14 +12,15 @@ from phix.parallel.failures import LEAVING, WHEREABOUTS
 
 
 class OnDevices:
-    """A part of :class:`phix.parallel.exchange.Group`. ``rank`` is that in the mesh; ``link``
-    belongs to the library."""
+    """A part of :class:`phix.parallel.exchange.Group`. ``rank`` is that in the mesh; ``nccl`` says
+    whether the library is wanted, and ``link`` belongs to it."""
 
     names: Mapping[str, str]
     name: str
     comm: Any
     watch: Any
     rank = 0
+    nccl = True
     link: Any = None
 
     def enter(

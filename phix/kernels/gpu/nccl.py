@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 import platform
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -241,7 +240,7 @@ def link(group: Any, index: int, cuda: Any) -> Any:
 def _made(group: Any, index: int, cuda: Any) -> Link | None:
     if group.comm is None:
         return None
-    said = group.comm.allgather((group.rank, _address(index, cuda), _problem(cuda)))
+    said = group.comm.allgather((group.rank, _address(index, cuda), _problem(group, cuda)))
     problems = [f"rank {rank}: {why}" for rank, _, why in said if why]
     if problems:
         log.warning(
@@ -256,8 +255,8 @@ def _made(group: Any, index: int, cuda: Any) -> Link | None:
             raise DeviceError(
                 f"ranks {first} and {rank} have one GPU ({address[1]}), and NCCL joins GPUs: put "
                 "the tensors of each rank on one of its own, as in phix.device(mesh.place), or "
-                "start no more ranks than there are GPUs; PHIX_NCCL=0 in the environment of all "
-                "ranks takes the way through the memory of the host"
+                "start no more ranks than there are GPUs; phix.parallel.mesh(..., nccl=False) goes "
+                "through the memory of the host"
             )
     made = Link(group, index, cuda, _communicator(group, index, cuda))
     if not _LINKS:
@@ -277,10 +276,10 @@ def _address(index: int, cuda: Any) -> tuple[str, str]:
     return machine, str(cuda.runtime.deviceGetPCIBusId(index))
 
 
-def _problem(cuda: Any) -> str:
+def _problem(group: Any, cuda: Any) -> str:
     """Why this rank has no NCCL; empty where it has."""
-    if os.environ.get("PHIX_NCCL", "1") == "0":
-        return "PHIX_NCCL is 0"
+    if not group.nccl:
+        return "its mesh has nccl=False"
     library = getattr(cuda, "nccl", None)
     if library is None or not library.available:
         return f"CuPy finds no NCCL; {_INSTALL}"
