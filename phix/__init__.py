@@ -10,7 +10,7 @@ do as well.
 import importlib as _importlib
 import typing as _typing
 
-from phix import checkpoint_policies, kernels, nn, ops
+from phix import checkpoint_policies, kernels, ops
 from phix import primitives as _primitives  # noqa: F401 - registers the rules
 from phix.api.autocasting import autocast
 from phix.api.batching import (
@@ -106,6 +106,7 @@ if _typing.TYPE_CHECKING:
     from phix import fft as fft
     from phix import linalg as linalg
     from phix import lod as lod
+    from phix import nn as nn
     from phix import numba as numba
     from phix import numpy as numpy
     from phix import optim as optim
@@ -247,10 +248,10 @@ __dir__ = _face(__all__)
 
 # Imported when they are first used: modules, and functions with the modules that have them.
 _LATER = {
-    "autograd": "", "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "",
-    "numpy": "", "optim": "", "parallel": "", "random": "", "scipy": "", "selected_rows": "",
-    "sparse": "", "strings": "", "testing": "", "devices": "phix.api.devices",
-    "load": "phix.files.saving", "save": "phix.files.saving",
+    "autograd": "", "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "nn": "",
+    "numba": "", "numpy": "", "optim": "", "parallel": "", "random": "", "scipy": "",
+    "selected_rows": "", "sparse": "", "strings": "", "testing": "",
+    "devices": "phix.api.devices", "load": "phix.files.saving", "save": "phix.files.saving",
 }  # fmt: skip
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these

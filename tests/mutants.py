@@ -10,7 +10,8 @@ statements each test enters (``record.jsonl`` in the folder, made in half an hou
 one that was interrupted goes on where it was; ``--record FILE...`` notes those files alone, anew).
 A change is put into another copy of the
 tree, and tests run on it: those of the op table for the ops that the changed function is a rule of,
-then those that enter the changed block, cheapest first, up to SECONDS of them as measured then.
+then those that enter the changed block, cheapest first, up to SECONDS of them as measured then
+(``--seconds`` for more: what the cheap ones let through, a dear one may kill).
 Each run is a fork of a process that has collected all tests, in which the changed function gets its
 new code; a change outside of functions takes a fresh process. Compiled code is kept in the folder
 by its text, programs by the digest of the sources, so that each changed phix makes its own.
@@ -232,19 +233,27 @@ def ops_of(mutation: Mutation) -> list[str]:
     A rule of metas stands for the ops whose entries name it.
     """
     source = (TREE / mutation.path).read_text()
-    every = [n for n in ast.parse(source).body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+    every = [n for n in ast.parse(source).body if not isinstance(n, (ast.Import, ast.ImportFrom))]
     users = [n for n in every if n.lineno <= mutation.line <= (n.end_lineno or 0)]
     entries = re.split(r"^- op *: *", "\n".join(p.read_text() for p in YAML), flags=re.MULTILINE)
     of = {e.split()[0]: {e.split()[0], *re.findall(r"\w+InferMeta\w*", e)} for e in entries[1:]}
     for _ in range(4):
-        rules = {r for n in users for d in n.decorator_list for r in _words(d)}
+        rules = {r for n in users for d in getattr(n, "decorator_list", ()) for r in _words(d)}
         rules |= {r.removesuffix("_grad") for r in rules}
         found = [op for op in of if of[op] & rules]
         if found:
             return found[:MOST_OPS]
-        names = {n.name for n in users}
+        names = {name for n in users for name in _names(n)}
         users = [n for n in every if names & _words(n)]
     return []
+
+
+def _names(node: ast.stmt) -> set[str]:
+    """What a statement of a module defines."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return {t.id for t in targets if isinstance(t, ast.Name)}
 
 
 def _words(node: ast.AST) -> set[str]:
@@ -276,11 +285,17 @@ class Judge:
     """Collects the tests once, and runs some on each change, in forks that have the change."""
 
     def __init__(
-        self, under: Path, first: list[str], only: list[str], seen: Callable[..., None]
+        self,
+        under: Path,
+        first: list[str],
+        only: list[str],
+        seen: Callable[..., None],
+        most: float = SECONDS,
     ) -> None:
-        self.under, self.first, self.only, self.seen = under, first, only, seen
+        self.under, self.first, self.only, self.seen, self.most = under, first, only, seen, most
         self.seconds, self.entering = recorded(under)
         self.tree = under / f"changed-{os.getpid()}"
+        self.note = self.tree / "failed"
         self.todo: list[tuple[str, Mutation]] = []
 
     def files(self) -> list[str]:
@@ -296,6 +311,10 @@ class Judge:
             importlib.import_module(name)
         self.functions = functions_by_place()
         gc.freeze()  # which leaves memory that no fork writes to
+        unchanged = partial(self.failing, session, self.named(self.first))
+        if status_in_fork(unchanged, self.tree / "output", CPU_SECONDS) != 0:
+            failed = self.note.read_text() if self.note.exists() else "a test of --first"
+            pytest.exit(f"fails without any change: {failed}")
         for area, mutation in self.todo:
             self.seen(mutation, area, *self.verdict(session, mutation, FIRST.get(area, ())))
         return True
@@ -308,7 +327,7 @@ class Judge:
             blocks = [b for b in self.entering if b.startswith(f"{mutation.path}:")]
             found = set().union(*(self.entering[b] for b in blocks))
         first = [*self.first, *(f"{OP_TABLE}::test_op[{op}-" for op in ops_of(mutation))]
-        names = [n for start in first for n in self.items if n.startswith(start)]
+        names = self.named(first)
         spent = 0.0
 
         def place(name: str) -> tuple[bool, float, str]:
@@ -316,14 +335,18 @@ class Judge:
 
         for name in sorted(found & self.items.keys(), key=place):
             spent += self.seconds[name]
-            if spent < SECONDS or spent == self.seconds[name]:
+            if spent < self.most or spent == self.seconds[name]:
                 names.append(name)
         return list(dict.fromkeys(names))
+
+    def named(self, starts: list[str]) -> list[str]:
+        """The tests whose names begin so."""
+        return [n for start in starts for n in self.items if n.startswith(start)]
 
     def verdict(self, session: Any, mutation: Mutation, files: tuple[str, ...]) -> tuple[str, str]:
         """``killed``, ``hung`` or ``survived``, and by or in spite of what."""
         names = self.tests_of(mutation, files)
-        path, note = self.tree / mutation.path, self.tree / "failed"
+        path, note = self.tree / mutation.path, self.note
         note.unlink(missing_ok=True)
         times = path.stat().st_atime, path.stat().st_mtime
         path.write_text(mutation.source)
@@ -336,13 +359,7 @@ class Judge:
             if not mutation.block or not self.put_into_functions(mutation, path):
                 command = [sys.executable, "-m", "pytest", "-x", *PYTEST, *names[:200]]
                 return subprocess.run(command, check=False).returncode
-            for name in names:
-                session.items = [self.items[name]]
-                session.config.hook.pytest_runtest_protocol(item=self.items[name], nextitem=None)
-                if session.testsfailed:
-                    note.write_text(name)
-                    return 1
-            return 0
+            return self.failing(session, names)
 
         status = status_in_fork(run, self.tree / "output", CPU_SECONDS)
         path.write_bytes(mutation.original)
@@ -352,6 +369,16 @@ class Judge:
         if status == 0:
             return "survived", f"{len(names)} tests"
         return "killed", note.read_text() if note.exists() else f"status {status}"
+
+    def failing(self, session: Any, names: list[str]) -> int:
+        """Run tests until one fails, which is noted; 1 if there is one."""
+        for name in names:
+            session.items = [self.items[name]]
+            session.config.hook.pytest_runtest_protocol(item=self.items[name], nextitem=None)
+            if session.testsfailed:
+                self.note.write_text(name)
+                return 1
+        return 0
 
     def put_into_functions(self, mutation: Mutation, path: Path) -> bool:
         """Give the function around a change its new code, wherever it is held, if that is seen."""
@@ -398,6 +425,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="those that survived")
     parser.add_argument("--only", nargs="+", default=[], metavar="FILE", help="tests to run")
     parser.add_argument("--first", nargs="+", default=[], metavar="TEST")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests for a change")
     options = parser.parse_args()
     under = options.under.resolve()
     under.mkdir(parents=True, exist_ok=True)
@@ -414,7 +442,7 @@ def main() -> None:
             file.write(json.dumps([mutation.name, *row]) + "\n")
         print(f"{row[1]:<9} {mutation.name}  ({row[2]})", flush=True)
 
-    judge = Judge(under, options.first, options.only, seen)
+    judge = Judge(under, options.first, options.only, seen, options.seconds)
     chosen = {
         a: each for a, each in drawn(options.count, options.seed).items() if a in options.areas
     }

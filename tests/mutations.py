@@ -37,6 +37,8 @@ _NAMES = ("__slots__", "__all__")
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 # Calls that raise at once with their arguments swapped.
 _ORDERED = {"isinstance", "issubclass", "getattr", "hasattr", "setattr", "map", "filter", "cast"}
+# Calls that give the same, bit for bit, with their first two arguments swapped.
+_SYMMETRIC = {"eq", "ne", "fma", "two_product", "two_sum", "sum_of_products", "same_shape", "times"}
 _CALLS = {"any": "all", "all": "any", "min": "max", "max": "min"}
 
 
@@ -140,7 +142,9 @@ def _nodes(node: ast.AST, block: int, inside: bool = False) -> Iterator[tuple[as
 
 
 def _is_typing(node: ast.AST) -> bool:
-    """An alias of types, a cast's type, ``if TYPE_CHECKING``."""
+    """An alias of types, a cast's type, ``if TYPE_CHECKING``, an overload."""
+    if isinstance(node, ast.FunctionDef):
+        return any(ast.unparse(d) == "overload" for d in node.decorator_list)
     if isinstance(node, ast.If):
         return ast.unparse(node.test) == "TYPE_CHECKING"
     if isinstance(node, ast.Subscript):
@@ -215,8 +219,9 @@ def _counted(node: ast.Constant) -> Iterator[Any]:
 
 def _called(node: ast.Call) -> Iterator[Any]:
     two = [a for a in node.args[:2] if not isinstance(a, ast.Starred)]
-    ordered = ast.unparse(node.func) in _ORDERED
-    if len(two) == 2 and not ordered and ast.dump(two[0]) != ast.dump(two[1]):
+    name = ast.unparse(node.func)
+    keeps = name in _ORDERED or name.split(".")[-1] in _SYMMETRIC
+    if len(two) == 2 and not keeps and ast.dump(two[0]) != ast.dump(two[1]):
         yield _with(node, args=[two[1], two[0], *node.args[2:]])
     for k, keyword in enumerate(node.keywords):
         if keyword.arg is not None:

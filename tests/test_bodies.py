@@ -169,6 +169,11 @@ def test_atan2(dtype):
     found = run_body("atan2", y, x)
     assert_within(found, exact, 2.0, y, x)
     assert_same_zeros(found, exact)
+    units = np.array([1, 2, 3, 5, 7, 100, 1000, 2.0**20])
+    over, under = (n.ravel() for n in np.meshgrid(units, units))
+    y, x = ((n * np.finfo(dtype).smallest_subnormal).astype(dtype) for n in (over, under))
+    exact = np.arctan2(over.astype("longdouble"), under.astype("longdouble"))
+    assert_within(run_body("atan2", y, x), exact, 2.0, y, x)
 
 
 @pytest.mark.parametrize("dtype", REALS)

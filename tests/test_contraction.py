@@ -13,6 +13,8 @@ from harness.references.windows import channels_back, conv2d
 from phix import ops
 from phix.testing import derivatives as differences
 
+pytestmark = pytest.mark.unoptimised(4)
+
 MATMULS = [
     ((4,), (4,)),
     ((4,), (4, 3)),

@@ -12,6 +12,8 @@ import phix
 from harness.references.windows import conv2d
 from phix import ops
 
+pytestmark = pytest.mark.unoptimised(4)
+
 # images [n, c, h, w], filters [o, c / groups, kh, kw], attributes
 WAYS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "tiles": ((3, 16, 8, 8), (17, 16, 3, 3), {"paddings": (1, 1)}),
@@ -57,6 +59,15 @@ def test_gradients(way: str) -> None:
     to_x, to_w = (np.asarray(t) for t in phix.jit(gradient)(x, w))
     np.testing.assert_allclose(np.vdot(to_x, dx), np.vdot(conv2d(dx, w, **attrs), g), rtol=1e-10)
     np.testing.assert_allclose(np.vdot(to_w, dw), np.vdot(conv2d(x, dw, **attrs), g), rtol=1e-10)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_volumes_under_filters_of_one_slice(step: int) -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 3, 4, 5, 5)), rng.standard_normal((2, 3, 1, 2, 2))
+    found = ops.conv3d(x, w, strides=[step, 1, 1])
+    each = [conv2d(x[:, :, k], w[:, :, 0]) for k in range(0, 4, step)]
+    np.testing.assert_allclose(found, np.stack(each, 2), rtol=1e-11, atol=1e-11)
 
 
 def test_the_last_band_of_rows_is_what_is_left_of_an_image() -> None:

@@ -23,6 +23,8 @@ from phix.core.engines import engine
 from phix.kernels.cpu import pool
 from phix.kernels.cpu.advice import ACROSS, PAIRED, ROLLED
 
+pytestmark = pytest.mark.unoptimised(4)
+
 POINTWISE = {
     name: make_op(f"{name}({args}) -> out", "pointwise")
     for name, args in {

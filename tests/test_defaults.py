@@ -12,6 +12,8 @@ import phix
 from phix import ops
 from phix.core.errors import ArgumentError
 
+pytestmark = pytest.mark.unoptimised(4)
+
 X = np.array([[0.5, -2.0, 3.0], [4.0, 1.0, -6.0]], np.float32)
 
 # a call, and what NumPy says it is

@@ -21,6 +21,8 @@ from phix.kernels.loops.evaluator import evaluate
 from phix.kernels.loops.target import CPU
 from phix.kernels.schedule.pipeline import lowered, run
 
+pytestmark = pytest.mark.unoptimised(4)
+
 TOLERANCES = {"float32": 1e-5, "float64": 1e-13}
 # bytes of a vector register, and how many registers: AVX-512, AVX2, SSE and Neon
 MACHINES = [(64, 32), (32, 16), (16, 16), (16, 32)]

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -575,6 +576,12 @@ def test_what_depends_on_other_code_is_not_kept(
         patched.setattr(rules, "EXTENDED", {"tanh"})  # a rule of the user's for an op of phix
         assert fingerprint.fingerprint(exp) is None
     assert fingerprint.fingerprint(exp) is not None
+    codes = [SimpleNamespace(is_lasting=is_lasting, digest="a") for is_lasting in (False, True)]
+    for native, is_kept in ((None, False), (codes[0], False), (codes[1], True)):
+        with monkeypatch.context() as patched:
+            kernel = SimpleNamespace(native=native)
+            patched.setattr(fingerprint, "chosen_function", lambda _, kernel=kernel: kernel)
+            assert (fingerprint.fingerprint(exp) is not None) == is_kept
     (equation,) = exp.equations
     namesake = dataclasses.replace(equation, op=copy.copy(equation.op))  # loaded in its place
     other = dataclasses.replace(exp, equations=(namesake,))

@@ -134,6 +134,8 @@ def test_public_name_has_an_example_that_runs(
         shown = [e for e in test.examples if not e.options.get(doctest.SKIP)]
         assert shown, f"every example of {test.name} is skipped"
     monkeypatch.chdir(tmp_path)
+    if name == "phix.clear_cache":  # not that of all tests
+        monkeypatch.setenv("PHIX_CACHE_DIR", str(tmp_path / "kernels"))
     report: list[str] = []
     for test in tests:
         result = doctest.DocTestRunner().run(test, out=report.append)

@@ -9,6 +9,8 @@ import phix
 from phix import ops
 from phix.core.errors import ArgumentError, DonatedTensorError
 
+pytestmark = pytest.mark.unoptimised(4)
+
 
 def tensor(*dims):
     return phix.to_tensor(np.random.default_rng(0).normal(size=dims))

@@ -22,6 +22,8 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.schedule import inplace
 from phix.kernels.schedule.pipeline import PIPELINES, Setting
 
+pytestmark = [pytest.mark.unoptimised(4), pytest.mark.each_pass]
+
 PASSES = {row.name: row for target in ("every engine", "cpu") for row in PIPELINES[target]}
 SIZE = 6
 TURN = sc.var("s0")

@@ -19,6 +19,8 @@ from phix.core.engines import engine
 from phix.interpreters.decompose import decompose
 from phix.passes.simplify import simplify
 
+pytestmark = pytest.mark.unoptimised(4)
+
 RNG = np.random.default_rng(0)
 
 

@@ -14,6 +14,8 @@ from phix import ops
 from phix.nn import functional as nn
 from tests import machine_code
 
+pytestmark = pytest.mark.unoptimised(4)
+
 DTYPES = ["float16", "bfloat16"]
 NUMPY = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 CHAINS = 6  # of each dtype, for each of the groups below
@@ -175,3 +177,26 @@ def test_forward_mode_through_rules_that_are_given_metas_alone(dtype: str) -> No
     y, one = phix.to_tensor(np.zeros(3), dtype), phix.to_tensor(np.ones(3), dtype)
     _, tangent = phix.jvp(lambda x: phix.nn.functional.smooth_l1_loss(x, y, "none"), (x,), (one,))
     np.testing.assert_array_equal(tangent.numpy().astype(np.float64), [0.25, -0.5, 1.0])
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_added_at_one_place_is_rounded_once(dtype: str) -> None:
+    one = np.ones((3000, 1))
+    places = phix.zeros([3000, 1], "int64")
+
+    def sums(x: Any, v: Any) -> Any:
+        line = places[:, 0]
+        return (
+            ops.scatter_nd_add(x, places, v),
+            x.at[line].add(v),
+            ops.put_along_axis(x, places, v, 0, "add"),
+            ops.put_along_axis(x, places, v, 0, "mean"),
+            ops.scatter(x, line, v, False),
+            phix.grad(lambda x: ops.gather(x, line).sum())(x),
+        )
+
+    x, v = (phix.to_tensor(a, dtype) for a in (np.zeros((1, 1)), one))
+    wanted = [3000, 3000, 3000, 3000 / 3001, 3000, 3000]
+    found = [a.item() for a in phix.jit(sums)(x, v)]
+    assert found == [float(NUMPY[dtype].type(w)) for w in wanted]

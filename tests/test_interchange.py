@@ -10,6 +10,8 @@ import pytest
 import phix
 from phix import ops
 
+pytestmark = pytest.mark.unoptimised(4)
+
 RNG = np.random.default_rng(0)
 
 

@@ -35,6 +35,8 @@ from phix.kernels.cpu import jit, stored
 from tests.harness.cases import Case, table_cases
 from toy_device import toy
 
+pytestmark = pytest.mark.unoptimised(4)
+
 Variants = Iterator[tuple[str, Any]]
 
 
@@ -221,6 +223,7 @@ def test_which_dims_an_attribute_names_is_in_the_keys() -> None:
 
 
 # -- the disk --------------------------------------------------------------------------------------
+@pytest.mark.unoptimised(1)  # asks for the name that optimised code has
 def test_every_fact_and_switch_is_in_the_key_of_a_program(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -460,7 +463,12 @@ def test_a_call_runs_the_program_of_what_is_around_it(name: str, calls: int) -> 
 
     def programs() -> set[Any]:
         kinds = {known.traced for known in jitted._known.values()}
-        return {(id(traced), key) for traced in kinds for key in traced.compiled.programs}
+        return {
+            (id(traced), key, contiguous)
+            for traced in kinds
+            for key, built in traced.compiled.known.items()
+            for contiguous in built.programs
+        }
 
     def run() -> None:
         for _ in range(calls):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "phix"
 FILES = sorted(PACKAGE.rglob("*.py"))
+pytestmark = pytest.mark.xdist_group("layers")  # one worker reads the files
 
 # Room -> the other rooms it may import from. A room is a folder or a module right under phix/.
 ROOMS: dict[str, set[str]] = {
@@ -72,6 +74,7 @@ def room_of(module: str) -> str:
     return parts[1] if len(parts) > 1 else "__init__"
 
 
+@cache
 def is_module(name: str) -> bool:
     if name.startswith("phix.") and room_of(name) in ROOMS:
         return True
@@ -79,9 +82,33 @@ def is_module(name: str) -> bool:
     return path.is_dir() or path.with_suffix(".py").is_file()
 
 
-def imports(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
-    """Line and full name of every module that ``tree`` imports, at whatever depth it does so."""
-    for node in ast.walk(tree):
+class Source:
+    """What the tests ask of a file, which is parsed and walked once."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.text, self.where = path, text, path.relative_to(ROOT)
+        self.module = module_of(path)
+        tree = ast.parse(text)
+        nodes = list(ast.walk(tree))
+        self.imports = list(imports(nodes, self.module, path.name == "__init__.py"))
+        self.functions = [
+            (n.name, n.lineno, (n.end_lineno or 0) - n.lineno + 1)
+            for n in nodes
+            if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+        ]
+        self.defined = list(defined(tree))
+        self.op_names_asked = op_names_asked(nodes)
+        self.code_lines = code_lines(nodes, text)
+
+
+@cache
+def sources() -> list[Source]:
+    return [Source(path, path.read_text()) for path in FILES]
+
+
+def imports(nodes: Iterable[ast.AST], module: str, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Line and full name of every module that is imported, at whatever depth."""
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -104,16 +131,16 @@ def absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:
     return f"{base}.{node.module}" if node.module else base
 
 
-def wrong_arrows(path: Path, source: str) -> list[str]:
+def wrong_arrows(source: Source) -> list[str]:
     """One line for each import of ``source`` that its place in the package forbids."""
-    module = module_of(path)
-    room = room_of(module)
+    path = source.path
+    room = room_of(source.module)
     engine = path.relative_to(ENGINES).parts if ENGINES in path.parents else ()
     in_engine = len(engine) > 1 and engine[0] not in SHARED_KERNELS
     found = []
-    for line, target in imports(ast.parse(source), module, path.name == "__init__.py"):
+    for line, target in source.imports:
         top = target.split(".")[0]
-        where = f"{path.relative_to(ROOT)}:{line}"
+        where = f"{source.where}:{line}"
         if top in ENGINE_LIBRARIES and not in_engine:
             found.append(f"{where} imports {target} outside phix/kernels/<engine>")
         if top != PACKAGE.name or room == "__init__":
@@ -127,17 +154,15 @@ def wrong_arrows(path: Path, source: str) -> list[str]:
 def test_files_and_functions_are_short() -> None:
     """``phix/ops.py`` is generated."""
     found = []
-    for path in FILES:
-        source, where = path.read_text(), path.relative_to(ROOT)
-        lines = source.count("\n")
-        if lines > LONGEST_FILE and path != PACKAGE / "ops.py":
-            found.append(f"{where} has {lines} lines: split it by subject")
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                assert node.end_lineno is not None
-                lines = node.end_lineno - node.lineno + 1
-                if lines > LONGEST_FUNCTION:
-                    found.append(f"{where}:{node.lineno}: {node.name} has {lines} lines: split it")
+    for source in sources():
+        lines = source.text.count("\n")
+        if lines > LONGEST_FILE and source.path != PACKAGE / "ops.py":
+            found.append(f"{source.where} has {lines} lines: split it by subject")
+        found += [
+            f"{source.where}:{line}: {name} has {lines} lines: split it"
+            for name, line, lines in source.functions
+            if lines > LONGEST_FUNCTION
+        ]
     assert not found, "\n".join(found)
 
 
@@ -147,7 +172,7 @@ def test_every_room_is_known() -> None:
 
 
 def test_imports_point_down() -> None:
-    found = [line for path in FILES for line in wrong_arrows(path, path.read_text())]
+    found = [line for source in sources() for line in wrong_arrows(source)]
     assert not found, "\n".join(found)
 
 
@@ -167,7 +192,7 @@ def test_imports_point_down() -> None:
     ],
 )
 def test_wrong_arrows_are_seen(file: str, source: str) -> None:
-    assert len(wrong_arrows(PACKAGE / file, source)) == 1
+    assert len(wrong_arrows(Source(PACKAGE / file, source))) == 1
 
 
 @pytest.mark.parametrize(
@@ -180,7 +205,7 @@ def test_wrong_arrows_are_seen(file: str, source: str) -> None:
     ],
 )
 def test_right_arrows_pass(file: str, source: str) -> None:
-    assert not wrong_arrows(PACKAGE / file, source)
+    assert not wrong_arrows(Source(PACKAGE / file, source))
 
 
 def circles(edges: dict[str, set[str]]) -> list[list[str]]:
@@ -213,14 +238,11 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
 
 def test_no_module_imports_itself_by_a_way_round() -> None:
     """Imports inside functions and for types count: who needs them knows of the other."""
-    trees = {module_of(path): (ast.parse(path.read_text()), path) for path in FILES}
+    known = {source.module for source in sources()}
     edges = {
-        module: {
-            _module_in(trees, target)
-            for _, target in imports(tree, module, path.name == "__init__.py")
-        }
-        - {module, PACKAGE.name, ""}
-        for module, (tree, path) in trees.items()
+        source.module: {_module_in(known, target) for _, target in source.imports}
+        - {source.module, PACKAGE.name, ""}
+        for source in sources()
     }
     assert edges["phix.core.graph"] >= {"phix.core.meta", "phix.core.op", "phix.core.stack"}
     found = [" -> ".join(circle) for circle in circles(edges)]
@@ -240,7 +262,7 @@ def test_circles_are_found() -> None:
     assert not circles({"a": {"b", "c"}, "b": {"c"}, "c": set()})
 
 
-def op_names_asked(source: str) -> list[int]:
+def op_names_asked(nodes: Iterable[ast.AST]) -> list[int]:
     """Lines that compare or match the name of an op: ``eqn.op.name == ...``, ``op.name in ...``."""
 
     def is_op_name(node: ast.AST) -> bool:
@@ -250,7 +272,7 @@ def op_names_asked(source: str) -> list[int]:
         return owner == "op" or owner.endswith("_op")
 
     lines = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         compared = isinstance(node, ast.Compare) and map(is_op_name, [node.left, *node.comparators])
         if (compared and any(compared)) or (
             isinstance(node, ast.Match) and is_op_name(node.subject)
@@ -261,10 +283,10 @@ def op_names_asked(source: str) -> list[int]:
 
 def test_interpreters_name_no_op() -> None:
     found = [
-        f"{path.relative_to(ROOT)}:{line}"
-        for path in FILES
-        if room_of(module_of(path)) in ("interpreters", "passes")
-        for line in op_names_asked(path.read_text())
+        f"{source.where}:{line}"
+        for source in sources()
+        if room_of(source.module) in ("interpreters", "passes")
+        for line in source.op_names_asked
     ]
     assert not found, f"ask for a property of the op instead of its name: {found}"
 
@@ -273,8 +295,8 @@ def test_asking_for_a_name_is_seen() -> None:
     asked = (
         "if eqn.op.name == 'add': pass\nif op.name in NAMES: pass\nmatch op.name:\n    case _: pass"
     )
-    assert sorted(op_names_asked(asked)) == [1, 2, 3]
-    assert not op_names_asked("if op.is_primitive: print(op.name)")
+    assert sorted(op_names_asked(ast.walk(ast.parse(asked)))) == [1, 2, 3]
+    assert not op_names_asked(ast.walk(ast.parse("if op.is_primitive: print(op.name)")))
 
 
 def test_import_loads_no_heavy_library() -> None:
@@ -289,9 +311,9 @@ def test_import_loads_no_heavy_library() -> None:
 def test_what_threads_have_for_themselves_stands_in_one_place() -> None:
     """A further stack of the same caller (``core.stack``) takes all of it along, and no more."""
     found = [
-        str(path.relative_to(ROOT))
-        for path in FILES
-        if any(name in path.read_text() for name in ("threading.local", "ContextVar("))
+        str(source.where)
+        for source in sources()
+        if any(name in source.text for name in ("threading.local", "ContextVar("))
     ]
     assert found == ["phix/core/context.py"], "make it a field of the context"
 
@@ -316,9 +338,9 @@ def defined(tree: ast.Module) -> Iterator[str]:
 
 def test_a_word_has_one_meaning() -> None:
     found: dict[str, list[str]] = {}
-    for path in FILES:
-        for name in WORDS.intersection(defined(ast.parse(path.read_text()))):
-            found.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    for source in sources():
+        for name in WORDS.intersection(source.defined):
+            found.setdefault(name, []).append(str(source.where))
     several = {name: files for name, files in found.items() if len(files) > 1}
     assert not several, f"give all but one another name: {several}"
 
@@ -331,11 +353,11 @@ def test_private_names_are_words_too() -> None:
 _REPEATED, _MOST_PAIRS = 6, 20
 
 
-def code_lines(source: str) -> list[str]:
+def code_lines(nodes: Iterable[ast.AST], source: str) -> list[str]:
     """The lines of a module, heads of functions and overloads too; no imports, texts or comments,
     which have to be alike in places."""
-    tree, left_out = ast.parse(source), set[int]()
-    for node in ast.walk(tree):
+    left_out = set[int]()
+    for node in nodes:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             left_out.update(range(node.lineno, (node.end_lineno or 0) + 1))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -348,11 +370,10 @@ def code_lines(source: str) -> list[str]:
     return [line for line in lines if line.strip("()[]{},: ") and not line.startswith("#")]
 
 
-def repeated(sources: dict[str, str]) -> list[tuple[str, str]]:
+def repeated(files: dict[str, list[str]]) -> list[tuple[str, str]]:
     """The pairs of places with so many equal lines of code in a row; a longer row is one pair."""
     places: dict[tuple[str, ...], list[tuple[str, int]]] = {}
-    for name, source in sources.items():
-        lines = code_lines(source)
+    for name, lines in files.items():
         for at in range(len(lines) - _REPEATED + 1):
             places.setdefault(tuple(lines[at : at + _REPEATED]), []).append((name, at))
     pairs = {
@@ -371,13 +392,16 @@ def repeated(sources: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def test_little_is_written_twice() -> None:
-    sources = {str(p.relative_to(ROOT)): p.read_text() for p in FILES if p.name != "ops.py"}
-    found = repeated(sources)
+    found = repeated({str(s.where): s.code_lines for s in sources() if s.path.name != "ops.py"})
     assert len(found) <= _MOST_PAIRS, f"write once what these have in common: {found}"
 
 
 def test_what_is_written_twice_is_seen() -> None:
     block = "".join(f"    y = x + {n}\n" for n in range(6))
-    sources = {"a": f"def f(x):\n{block}", "b": f"def g(x):\n{block}    return y\n"}
-    assert repeated(sources) == [("a", "b")]
-    assert not repeated({"a": sources["a"], "b": "import numpy\n"})
+    texts = {
+        "a": f"def f(x):\n{block}",
+        "b": f"def g(x):\n{block}    return y\n",
+        "c": "import numpy\n",
+    }
+    files = {name: code_lines(ast.walk(ast.parse(text)), text) for name, text in texts.items()}
+    assert repeated(files) == [("a", "b")]

@@ -212,6 +212,7 @@ PROGRAMS = {
     # weights that do not make ten times as much of each rounding in each layer
     "layers": (descent_of_layers, [[normal(64, 64) / 8 for _ in range(6)], normal(512, 64)]),
     "columns": (lambda x: (ops.sum(x, 0), ops.max(x, 0)), [normal(40, 30)]),
+    "short rows": (lambda x: ops.max(x, 1), [normal(6, 19)]),  # a few vectors of any CPU
     "channels": (lambda x: (x - ops.mean(x, [0, 2, 3], True)) * ops.exp(x), [normal(5, 9, 12, 12)]),
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
     "many rows": (lambda x, w: ops.tanh(x @ w) @ w.T, [normal(500, 30), normal(30, 40)]),
@@ -499,6 +500,19 @@ def test_a_temp_lives_where_the_one_it_replaces_did():
             assert planned == count * product, (function, off)
             results.append(np.asarray(jitted(x, w)))
         np.testing.assert_array_equal(*results)
+
+
+def test_what_a_loop_reads_lives_through_all_of_it(rng):
+    x, w = (rng.standard_normal((8, 8)) for _ in range(2))
+
+    def function(x, w):
+        before = x @ w
+        return phix.fori_loop(0, 3, lambda _, c: ops.tanh((c @ w + before) @ w @ w), x)
+
+    wanted = x
+    for _ in range(3):
+        wanted = np.tanh((wanted @ w + x @ w) @ w @ w)
+    np.testing.assert_allclose(phix.jit(function)(x, w), wanted, rtol=1e-9, atol=1e-12)
 
 
 def test_temps_that_are_alive_together_lie_apart(monkeypatch, rng):

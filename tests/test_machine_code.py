@@ -19,14 +19,15 @@ from tests import machine_code
 from tests.machine_code import unoptimised
 
 
-def optimised(count: int, is_marked: bool = True, **options: Any) -> set[int]:
+def optimised(count: int, *args: int, is_marked: bool = True, **options: Any) -> set[int]:
     """The tests, of so many, that are optimised."""
+    mark = SimpleNamespace(args=args)
     known = {"optimise": False, "prove": 0.0, "prove_seed": 5, "seed": 0, **options}
 
     def item(number: int) -> Any:
         return SimpleNamespace(
             nodeid=f"test_{number}", config=SimpleNamespace(option=SimpleNamespace(**known)),
-            get_closest_marker=lambda name: is_marked and name == "unoptimised",
+            get_closest_marker=lambda name: mark if is_marked and name == "unoptimised" else None,
         )  # fmt: skip
 
     return {k for k in range(count) if machine_code.is_optimised(item(k))}
@@ -36,6 +37,7 @@ def test_one_marked_test_in_so_many_is_optimised_and_the_seed_chooses() -> None:
     chosen = optimised(1200)
     assert 10 < len(chosen) < 60 and chosen == optimised(1200)
     assert chosen != optimised(1200, seed=1) != optimised(1200, prove=9.0)
+    assert chosen < optimised(1200, 4) and 200 < len(optimised(1200, 4)) < 400
     assert optimised(9, is_marked=False) == optimised(9, optimise=True) == set(range(9))
 
 

@@ -14,6 +14,8 @@ import pytest
 import phix
 from phix import ops
 
+pytestmark = pytest.mark.unoptimised(4)
+
 SHAPES = [(7, 16), (8, 8), (9, 17), (1, 3), (16, 16), (33, 5), (64, 10)]
 
 

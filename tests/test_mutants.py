@@ -18,6 +18,11 @@ def f(x: "list[1]", rows: int) -> bool:
     for row in range(rows, 2):
         g(row)
     return not any((x, 1))
+
+@overload
+def h(x: int = 3) -> int: ...
+
+EQUAL = eq(LARGEST, 1)
 '''
 WANTED = {
     "x < 0 -> (x <= 0)",
@@ -54,7 +59,7 @@ def test_tests_are_found_by_the_blocks_they_enter(monkeypatch: pytest.MonkeyPatc
     """The innermost block of a change is one that the instrumented file says is entered."""
     reached: set[str] = set()
     monkeypatch.setattr(builtins, "_reached", reached.add, raising=False)
-    names: dict[str, object] = {"g": print}
+    names: dict[str, object] = {"g": print, "eq": max, "overload": id}
     exec(instrumented("f.py", FUNCTION), names)
     assert not reached
     with pytest.raises(ValueError, match="0 is less than 0"):

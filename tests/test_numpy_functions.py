@@ -320,7 +320,7 @@ def test_an_eager_tensor_goes_to_numpy_where_phix_has_no_function() -> None:
         lambda m: np.sin(m, where=m > 0, out=np.zeros((4, 4))),
         lambda m: np.add.reduceat(m, [0, 2]),
         lambda m: scipy.special.gamma(m),
-        lambda m: np.unique(m, equal_nan=False),
+        lambda m: np.unique(m, axis=0, equal_nan=False),
     ):
         found = call(x)
         assert isinstance(found, np.ndarray | np.generic)
@@ -333,7 +333,9 @@ NOT_OFFERED = {
     "np.sin takes no where=": lambda m: np.sin(m, where=np.ones((4, 4), bool)),
     "np.sum takes no out=": lambda m: np.sum(m, None, None, np.zeros(())),
     "np.gamma is no function": lambda m: scipy.special.gamma(m),
-    "np.unique takes no equal_nan=False": lambda m: np.unique(m, equal_nan=False),
+    "np.unique takes no equal_nan=False beside axis=": lambda m: np.unique(
+        m, axis=0, equal_nan=False
+    ),
     "np.add takes no out=": lambda m: _in_place(m),
     "np.copyto is no function": lambda m: np.copyto(np.zeros((4, 4)), m),
     "np.add is no function": lambda m: np.add.at(np.zeros((4, 4)), [0], m[:1]),

@@ -22,6 +22,8 @@ from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.target import CPU
 from phix.kernels.schedule.pipeline import lowered
 
+pytestmark = pytest.mark.unoptimised(4)
+
 TOLERANCES = {"float32": 1e-5, "float64": 1e-13}
 # bytes of a vector register, and how many registers: AVX-512, AVX2, SSE, Neon
 MACHINES = [(64, 32), (32, 16), (16, 16), (16, 32)]

@@ -16,6 +16,8 @@ from phix import random
 from phix.core.errors import NumberRangeError
 from phix.primitives import random as draws
 
+pytestmark = pytest.mark.unoptimised(4)
+
 SIZE = 20_000
 # (counter, key, result): the known-answer tests of Random123 for Threefry-2x32, 20 rounds.
 KNOWN = [

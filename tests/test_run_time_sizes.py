@@ -17,7 +17,7 @@ import pytest
 import phix
 from emulated_gpu import emulated
 from phix import ops
-from phix.core.errors import ConcretizationError, ShapeError
+from phix.core.errors import ConcretizationError, PhixError, ShapeError
 from phix.core.size_checks import SizeCheck
 from phix.kernels.cpu.native_program import NativeProgram
 
@@ -143,6 +143,28 @@ def test_what_does_not_fit_a_computed_size_raises(f: Callable[[Any], Any]) -> No
     for run in (phix.jit(f), phix.jit(phix.grad(lambda x: f(x).sum()))):
         with pytest.raises(ShapeError, match=r"test_run_time_sizes\.py"):
             run(x)
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda x: ops.crop(x[x > 0.0], [4], [2]), "crop"),
+        (lambda x: ops.pad3d(ops.reshape(x[x > 0.0], [1, 1, 1, 1, -1]), [3, 3, 0, 0, 0, 0],
+                             "reflect"), "pad3d"),
+        (lambda x: phix.cond(x.sum() > 99.0, lambda y: y * 2.0,
+                             lambda y: y + ops.crop(y[y > 0.0], [4], [2]).sum(), x), "crop"),
+    ],
+)  # fmt: skip
+def test_what_a_composite_asks_for_is_looked_at(f: Callable[[Any], Any], message: str) -> None:
+    """Its primitives would take the nearest elements inside."""
+    many, few = np.arange(-3.0, 7.0), np.arange(-7.0, 3.0)
+    for run in (f, phix.grad(lambda x: f(x).sum())):
+        compiled = phix.jit(run)
+        same(compiled(many), np.asarray(run(phix.to_tensor(many))))
+        for call in (run, compiled):
+            with pytest.raises(PhixError, match=message):
+                call(phix.to_tensor(few))
+        same(compiled(many), np.asarray(run(phix.to_tensor(many))))
 
 
 def test_what_does_not_fit_an_unknown_size_inside_a_loop_raises() -> None:

@@ -14,6 +14,7 @@ from phix.core.errors import AttributeValueError, DTypeError
 from phix.scipy import (
     entropies,
     gammas,
+    hypergeometric,
     incomplete_beta,
     integrals,
     oscillations,
@@ -24,7 +25,7 @@ from phix.scipy import (
 
 pytestmark = pytest.mark.unoptimised
 TWO = ["kl_div", "rel_entr", "xlog1py", "xlogy"]
-WITH_TESTS_OF_THEIR_OWN = (gammas, integrals, sums, oscillations, waves)
+WITH_TESTS_OF_THEIR_OWN = (gammas, hypergeometric, integrals, sums, oscillations, waves)
 OTHER = {"polygamma", "betainc", *TWO, *(name for m in WITH_TESTS_OF_THEIR_OWN for name in dir(m))}
 X = np.array([-0.75, -0.25, 0.0, 0.2, 0.5, 0.9])
 EDGES = np.array([-np.inf, -1.0, 0.0, 0.5, 2.0, np.inf, np.nan])
@@ -180,7 +181,8 @@ FAR = [
     ("beta", (INF, 2.0), 0.0), ("beta", (1e-300, INF), 0.0), ("beta", (INF, -0.5), -INF),
     ("beta", (-5.5, 0.5), 0.0), ("betaln", (3.0, INF), -INF), ("betaln", (INF, -0.5), INF),
     ("betaln", (INF, INF), -INF), ("poch", (INF, 2.5), INF), ("poch", (INF, -2.0), 0.0),
-    ("poch", (INF, 0.0), 1.0), ("comb", (INF, 2.0), INF), ("comb", (INF, 0.0), 1.0),
+    ("poch", (INF, 0.0), 1.0), ("poch", (2.0, -5.0), INF), ("poch", (0.5, -3.5), INF),
+    ("comb", (INF, 2.0), INF), ("comb", (INF, 0.0), 1.0),
     ("comb", (1e100, 3.0), 1e300 / 6), ("comb", (1e300, 1.0), 1e300), ("comb", (1e18, 2.0), 5e35),
     ("comb", (INF, INF), NAN),
     ("loggamma", (-0.5,), NAN), ("loggamma", (0.0,), INF), ("loggamma", (0.5,), np.log(np.pi) / 2),

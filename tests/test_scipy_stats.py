@@ -271,3 +271,21 @@ def test_where_a_density_vanishes_at_an_end_its_slope_is_that_beside() -> None:
         assert slopes[0].item() == 0 and all(s.item() == 0 for s in slopes[1])
     slope = phix.grad(lambda x: phix.scipy.stats.gamma.pdf(x, 1.0))(0.0)
     assert slope.item() == -1.0
+
+
+# Of formulas in 50 digits; SciPy's own values have lost up to all of theirs here.
+LARGE_SHAPES: dict[str, tuple[str, tuple[float, ...], float]] = {
+    "gamma": ("logpdf", (1.000003e12, 1e12), -19.23444309118478),
+    "chi2": ("logpdf", (1e9, 1e9 + 5e4), -12.252109626343231),
+    "beta": ("logpdf", (0.25, 1e11, 3e11), 13.275414875607457),
+    "poisson": ("logpmf", (3e10 - 1e5, 3e10), -13.14783532769445),
+    "binom": ("logpmf", (1e10, 4e10, 0.25), -12.288022961958038),
+    "nbinom": ("logpmf", (1e10, 3e10, 0.75), -12.575705034409819),
+}
+
+
+@pytest.mark.parametrize("name", LARGE_SHAPES)
+def test_densities_of_large_shapes_keep_their_digits(name: str) -> None:
+    function, args, want = LARGE_SHAPES[name]
+    found = getattr(getattr(stats, name), function)(*map(np.float64, args))
+    np.testing.assert_allclose(found, want, rtol=1e-13)

@@ -19,6 +19,8 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.schedule.pipeline import Setting
 from phix.kernels.schedule.several_rows import several_rows
 
+pytestmark = pytest.mark.unoptimised(4)
+
 RNG = np.random.default_rng(0)
 
 

@@ -329,6 +329,70 @@ BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
 ]  # fmt: skip
 
 
+def _drawn(rng: np.random.Generator, *shape: int, count: int, dtype: Any) -> Any:
+    """A sparse tensor whose places come in any order, some of them twice; and the dense one."""
+    places = np.stack([rng.integers(0, n, count) for n in shape])
+    places[:, -2:] = places[:, :2]
+    values = (2 * rng.standard_normal(count)).round().astype(dtype)
+    dense = np.zeros(shape, np.int64 if dtype == "bool" else dtype)
+    np.add.at(dense, tuple(places), values)
+    return sparse.sparse_coo_tensor(places, values, shape), dense.astype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype"),
+    [(70, "float32"), (70, "bool"), (70, "complex128"), (20_000, "int64"), (300_000, "float64")],
+)
+def test_products_of_two(columns: int, dtype: str) -> None:
+    """By counted bits, and by levels of them."""
+    rng = np.random.default_rng(columns)
+    x, a = _drawn(rng, 9, 6, count=20, dtype=dtype)
+    y, b = _drawn(rng, 6, columns, count=50, dtype=dtype)
+    wanted = a.astype(int) @ b if dtype == "bool" else a @ b
+    for left, right in ((x, y), (sparse.to_sparse_csr(x), y)):
+        found = left @ right
+        assert found.is_coalesced and found.values.dtype.name == dtype
+        assert type(found) is type(left)
+        np.testing.assert_array_equal(found.to_dense(), wanted.astype(dtype))
+        keys = sparse.indices(found).numpy()
+        assert (np.diff(keys[0] * columns + keys[1]) > 0).all()
+
+
+def test_products_of_several_matrices_each() -> None:
+    rng = np.random.default_rng(0)
+    x, a = _drawn(rng, 3, 4, 5, count=30, dtype="float16")
+    y, b = _drawn(rng, 3, 5, 6, count=30, dtype="float32")
+    for left in (x, sparse.to_sparse_csr(x)):
+        found = left @ y
+        assert found.values.dtype == phix.float32
+        close(found, a.astype("float32") @ b)
+    none = sparse.sparse_coo_tensor(np.zeros((2, 0), int), np.zeros(0), (0, 3))
+    close(none @ sparse.to_sparse_coo(np.ones((3, 2))), np.zeros((0, 2)))
+    close(none.T @ none, np.zeros((3, 3)))
+
+
+def test_derivatives_of_products_of_two() -> None:
+    rng = np.random.default_rng(1)
+    (x, _), (y, _) = (_drawn(rng, m, n, count=12, dtype="float64") for m, n in ((4, 5), (5, 3)))
+    probe = rng.standard_normal((4, 3))
+
+    def total(v: Any, w: Any) -> Any:
+        return ((x.with_values(v) @ y.with_values(w)).to_dense() ** 3.0 * probe).sum()
+
+    def dense(v: Any, w: Any) -> Any:
+        return ((x.with_values(v).to_dense() @ y.with_values(w).to_dense()) ** 3.0 * probe).sum()
+
+    given = x.values, y.values
+    along = tuple(phix.to_tensor(rng.standard_normal(12)) for _ in range(2))
+    for f, g in ((total, dense), (phix.jit(total), dense)):
+        first, wanted = (phix.grad(h, argnums=(0, 1))(*given) for h in (f, g))
+        for found, expected in zip(first, wanted):
+            close(found, expected)
+        second, wanted = (phix.jvp(phix.grad(h, argnums=(0, 1)), given, along)[1] for h in (f, g))
+        for found, expected in zip(second, wanted):
+            close(found, expected)
+
+
 @pytest.mark.parametrize("number", range(len(BAD)))
 def test_a_bad_call_is_refused(number: int) -> None:
     call, error, text = BAD[number]

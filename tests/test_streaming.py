@@ -16,6 +16,8 @@ from phix import ops
 from phix.kernels.cpu import jit, streaming
 from phix.nn import functional as F
 
+pytestmark = pytest.mark.unoptimised(4)
+
 RNG = np.random.default_rng(0)
 
 

@@ -17,6 +17,8 @@ from phix import ops
 from phix.core.op import REQUIRED
 from phix.core.rules import OPS
 
+pytestmark = pytest.mark.unoptimised(4)
+
 POINTS = np.concatenate([-np.logspace(4, -8, 25), [0.0], np.logspace(-8, 4, 25)])
 # a kink: the two modes take different sides of it
 KINKS = {"p_norm": [0.0], "frobenius_norm": [0.0]}

@@ -21,6 +21,8 @@ from phix.core import rewrites
 from phix.kernels.cpu import threads
 from phix.nn import functional as F
 
+pytestmark = pytest.mark.unoptimised(4)
+
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((37, 129))
 SHARED = frozenset({"shrink_temps", "share_loops", "partial_results"})

@@ -7,6 +7,8 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core import rewrites
+from phix.kernels.lowering.accumulation import accumulated
 
 pytestmark = pytest.mark.unoptimised
 
@@ -82,6 +84,20 @@ def test_a_put_that_is_added_to_a_tensor_still_goes_in_place():
     wanted = np.exp(x)
     np.add.at(wanted, (np.arange(3), places[:, 0]), 1.0)
     np.testing.assert_allclose(phix.jit(function)(x, places, values), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_what_is_added_to_zeros_and_to_a_tensor_is_added_to_the_tensor(is_first):
+    def function(x, y):
+        wide = ops.pad(y, [0, 0, 1, 2], 0.0)
+        return wide + ops.exp(x) if is_first else ops.exp(x) + wide
+
+    x, y = np.arange(12.0).reshape(3, 4), np.arange(3.0).reshape(3, 1)
+    np.testing.assert_allclose(phix.jit(function)(x, y), np.exp(x) + np.pad(y, ((0, 0), (1, 2))))
+    graph = phix.make_graph(function)(x, y)
+    assert [e.op.name for e in accumulated(graph).equations] == ["exp", "slice_put"]
+    with rewrites.without(frozenset({"scatter_in_place"})):
+        assert accumulated(graph) is graph
 
 
 def test_unknown_dims():

@@ -12,6 +12,8 @@ import phix
 from phix import ops
 from phix.core.errors import TensorValueError
 
+pytestmark = pytest.mark.unoptimised(4)
+
 KEY = phix.random.key(0)
 ROWS = phix.to_tensor(np.linspace(-1.0, 1.0, 5 * 2 * 3).reshape(5, 2, 3))
 BATCH = phix.to_tensor(np.linspace(-1.0, 1.0, 2 * 3 * 4).reshape(2, 3, 4))

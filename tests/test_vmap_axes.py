@@ -32,6 +32,11 @@ def test_sums_and_extremes():
     assert tree["a"][0].item() == 6.0 and tree["b"][0].item() == 6.0
 
 
+def test_what_joins_the_lanes_may_be_carried_where_each_had_its_own():
+    loop = over_i(lambda x: phix.fori_loop(0, 2, lambda _, c: phix.psum(c, "i"), x))
+    np.testing.assert_array_equal(loop(X), [18, 18, 18])
+
+
 def test_movement():
     rows = np.arange(9.0).reshape(3, 3)
     np.testing.assert_array_equal(over_i(lambda r: phix.all_gather(r, "i"))(rows), [rows] * 3)

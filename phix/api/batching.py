@@ -81,7 +81,7 @@ def vmap(
     @named("vmap")
     def mapped(*args: Any, **kwargs: Any) -> Any:
         where = f"vmap of {function_name(function)}"
-        if axis_name is not None and context.is_tracked(axis_name):
+        if context.is_tracked(axis_name):
             raise ArgumentError(f"{where}: a mesh has the axis {axis_name!r}; take another name")
         flat, treedef = flat_tensors((args, kwargs), where)
         prefix = in_axes if isinstance(in_axes, int) or in_axes is None else tuple(in_axes)

@@ -13,6 +13,7 @@ from phix.core.given import FUNCTION, LIST, NAMES, NONE, TEXT, Kind, named, take
 from phix.core.graph import Graph, graphs_inside
 from phix.core.op import Op
 from phix.core.rules import get_op
+from phix.interpreters import computed_sizes as _computed_sizes  # noqa: F401 - looks at calls
 from phix.interpreters import decompose as decomposing
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 from phix.interpreters import stage

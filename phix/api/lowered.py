@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phix import ops
 from phix.api.arguments import flat_tensors, lent_tensors
 from phix.core import context, pickling, pytrees
-from phix.core.analysis import CostAnalysis, MemoryAnalysis
 from phix.core.arrays import all_apart
 from phix.core.dims import Symbol
 from phix.core.engines import Explanation
@@ -21,6 +20,9 @@ from phix.core.tensor import Tensor, Tracer, tensor_of
 from phix.core.texts import Texts
 from phix.core.tracebacks import shorten
 from phix.passes.compiled import Compiled, Homes, can_run, homes_of
+
+if TYPE_CHECKING:
+    from phix.core.analysis import CostAnalysis, MemoryAnalysis
 
 _LEAF = pytrees.flatten(0)[1]
 

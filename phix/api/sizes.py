@@ -12,7 +12,6 @@ size: the pattern knows of each dim where it was read.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,6 +77,8 @@ class Sizes:
             return
         self._patterns[kind] = pattern
         if pattern.varying and (key := self._key(call)) is not None:
+            import json  # for what is kept and found on disk alone
+
             kept = {**dataclasses.asdict(pattern), "varying": sorted(pattern.varying)}
             disk_cache.save(key, json.dumps(kept).encode())
 
@@ -122,6 +123,8 @@ class Sizes:
         found = disk_cache.load(key) if key is not None and disk_cache.has(key) else None
         if found is None:
             return None
+        import json
+
         kept = json.loads(found)
         if len(kept["groups"]) != len(sizes):
             return None

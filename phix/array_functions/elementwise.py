@@ -18,6 +18,7 @@ from phix.array_functions.numpy_arguments import (
     tensor,
 )
 from phix.array_functions.selection import nonzero
+from phix.array_functions.ufuncs import UFUNCS
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
@@ -48,8 +49,8 @@ def clip(
         v if v is not None and v is not np._NoValue else w for v, w in ((a_min, min), (a_max, max))
     )
     if low is not None:
-        x = ops.maximum(x, operand(low))
-    return x if high is None else ops.minimum(x, operand(high))
+        x = UFUNCS["maximum"](x, low)
+    return x if high is None else UFUNCS["minimum"](x, high)
 
 
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:

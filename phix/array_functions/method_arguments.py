@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from phix import ops
-from phix.array_functions.numpy_arguments import axis_of, operand, tensor
+from phix.array_functions import reductions
+from phix.array_functions.numpy_arguments import axis_of, tensor
+from phix.array_functions.ufuncs import UFUNCS
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, AttributeValueError, described
 from phix.core.tensor import Tensor
@@ -49,15 +50,15 @@ def only_where(x: Any, where: Any, neutral: Any) -> Any:
 
 
 def extreme_of(
-    x: Any, reduce: Callable[..., Any], both: Callable[..., Any], axis: Any, keep: Any,
-    initial: Any, where: Any,
-) -> Tensor:  # fmt: skip
+    name: str, x: Any, axis: Any, out: Any, keep: Any, initial: Any, where: Any
+) -> Tensor:
+    keep = keeps(name, out, keep)
     if where is not None and where is not True and initial is None:
         raise ArgumentError(
             "where= of max or min needs initial=, the result where nothing is chosen; give one"
         )
-    found: Tensor = reduce(only_where(x, where, initial), axis, keepdims=keep)
-    return found if initial is None else both(found, operand(initial))
+    found: Tensor = reductions.NAMES[name](only_where(x, where, initial), axis, keepdims=keep)
+    return found if initial is None else UFUNCS[f"{name}imum"](found, initial)
 
 
 def several(name: str, what: str, given: tuple[Any, ...]) -> Any:
@@ -93,6 +94,9 @@ def extreme_at(name: str, x: Any, axis: Any, out: Any, keep: Any, dtype: Any) ->
     no_out(name, out)
     find = ops.argmax if name == "argmax" else ops.argmin
     kind = dt.int64 if dtype is None else dt.as_dtype(dtype)
+    if dt.is_complex(x.dtype):
+        places: Tensor = reductions.NAMES[name](x, axis, keepdims=bool(keep))
+        return ops.cast(places, kind)
     if axis is not None:
         return find(x, axis_of(axis, x.ndim), bool(keep), False, kind)
     found = find(ops.reshape(x, [-1]), 0, False, False, kind)

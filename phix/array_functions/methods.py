@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.array_functions import arrangement, elementwise, products, reductions, selection
+from phix.array_functions import (
+    arrangement,
+    elementwise,
+    products,
+    reductions,
+    selection,
+    sorting,
+)
+from phix.array_functions.lexicographic import in_order
 from phix.array_functions.method_arguments import (
     TRUTHS,
     Shaped,
@@ -124,12 +132,10 @@ class ArrayMethods:
     ) -> Tensor:  # fmt: skip
         """The largest element along axes, of all where there is no axis; NaN where one is."""
         keep: Any = keepdims or keepdim
-        if (axis is None or axis.__class__ is int) and out is initial is where is None:
+        is_plain = (axis is None or axis.__class__ is int) and out is initial is where is None
+        if is_plain and not dt.is_complex(self.dtype):
             return bind(_MAX, (self,), (axis, keep))
-        if isinstance(out, TRUTHS):
-            keep, out = out, None
-        no_out("max", out)
-        return extreme_of(self, reductions.max, ops.maximum, axis, keep, initial, where)
+        return extreme_of("max", self, axis, out, keep, initial, where)
 
     def min(
         self: Shaped, axis: Any = None, out: Any = None, keepdims: bool = False,
@@ -137,12 +143,10 @@ class ArrayMethods:
     ) -> Tensor:  # fmt: skip
         """The least element along axes, of all where there is no axis; NaN where one is."""
         keep: Any = keepdims or keepdim
-        if (axis is None or axis.__class__ is int) and out is initial is where is None:
+        is_plain = (axis is None or axis.__class__ is int) and out is initial is where is None
+        if is_plain and not dt.is_complex(self.dtype):
             return bind(_MIN, (self,), (axis, keep))
-        if isinstance(out, TRUTHS):
-            keep, out = out, None
-        no_out("min", out)
-        return extreme_of(self, reductions.min, ops.minimum, axis, keep, initial, where)
+        return extreme_of("min", self, axis, out, keep, initial, where)
 
     def ptp(
         self: Shaped, axis: Any = None, out: Any = None, keepdims: bool = False
@@ -266,8 +270,7 @@ class ArrayMethods:
         if isinstance(kind, TRUTHS):
             kind, descending = None, kind
         no_fields("sort", order)
-        x, at = line_of(self, axis)
-        return ops.sort(x, at, bool(descending))
+        return sorting.sort(self, axis, descending=bool(descending))
 
     def argsort(
         self: Shaped, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None,
@@ -280,6 +283,8 @@ class ArrayMethods:
             order, stable = None, order
         no_fields("argsort", order)
         x, at = line_of(self, axis)
+        if dt.is_complex(x.dtype):
+            return in_order(x, at, bool(descending))
         keeps_order = bool(stable) or kind in ("stable", "mergesort")
         return ops.argsort(x, at, bool(descending), keeps_order)[1]
 
@@ -353,9 +358,12 @@ class ArrayMethods:
         wanted = values if v is None else v
         if wanted is None:
             raise ArgumentError("searchsorted: v is what to look for, found None; pass it")
+        is_right = side == "right" if right is None else bool(right)
+        if self.ndim == 1:
+            places = sorting.searchsorted(self, wanted, "right" if is_right else "left", sorter)
+            return ops.cast(places, dt.int32) if out_int32 else places
         x, found = (self if sorter is None else self[tensor(sorter)]), tensor(wanted)
         dtype = dt.promote(x.dtype, found.dtype)
-        is_right = side == "right" if right is None else bool(right)
         return ops.searchsorted(x.astype(dtype), found.astype(dtype), out_int32, is_right)
 
     # -- elements ------------------------------------------------------------------------------
@@ -371,7 +379,7 @@ class ArrayMethods:
     def round(self: Shaped, decimals: int = 0, out: Any = None) -> Tensor:
         """The elements rounded to so many decimals, halves to even."""
         no_out("round", out)
-        return ops.round(self, operator.index(decimals))
+        return elementwise.round(self, operator.index(decimals))
 
     def dot(self: Shaped, b: Any = None, out: Any = None, *, y: Any = None) -> Tensor:
         """The product of two vectors, or of matrices as ``@``; over the last axis of this tensor

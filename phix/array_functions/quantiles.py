@@ -19,6 +19,7 @@ from phix.array_functions.numpy_arguments import (
     titled,
 )
 from phix.array_functions.reductions import counted, kept, max, min, prod, sum, var
+from phix.array_functions.sorting import sort
 from phix.core import dtypes as dt
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
@@ -28,19 +29,19 @@ Function = Callable[..., Any]
 
 
 # -- in order ------------------------------------------------------------------------------------
-def _ordered(x: Any, axis: Any) -> tuple[Any, tuple[Any, ...]]:
+def _ordered(x: Any, axis: Any, has_middle: bool = False) -> tuple[Any, tuple[Any, ...]]:
     """What is along the axes as a last one, in order, NaN at the end; the dims with ones there."""
     axes = axes_of(axis, x.ndim)
-    if dt.is_complex(x.dtype):
+    if dt.is_complex(x.dtype) and not has_middle:
         raise NotOfferedError("complex numbers")
     rest = [i for i in range(x.ndim) if i not in axes]
     count: Any = 1
     for i in axes:
         count = count * x.shape[i]
-    if isinstance(count, int) and not count:
+    if isinstance(count, int) and not count and not has_middle:
         raise ShapeError(f"a quantile of no elements: {x.meta} has none along axis {axis}")
     rows = ops.transpose(x, [*rest, *axes]) if x.ndim else x
-    rows = ops.sort(ops.reshape(rows, (*(x.shape[i] for i in rest), count)), -1)
+    rows = sort(ops.reshape(rows, (*(x.shape[i] for i in rest), count)))
     return rows, tuple(1 if i in axes else x.shape[i] for i in range(x.ndim))
 
 
@@ -160,9 +161,31 @@ def _median(name: str, doc: str, skips_nan: bool) -> Function:
         keepdims: Any = False,
     ) -> Any:  # fmt: skip
         refuse(out=out)
+        x = floating(a)
+        sizes = [x.shape[i] for i in axes_of(axis, x.ndim)]
+        if dt.is_complex(x.dtype) or 0 in [n for n in sizes if isinstance(n, int)]:
+            return _middle(x, axis, kept(keepdims), skips_nan)
         return of_half(a, 0.5, axis, keepdims=keepdims)
 
     return titled(median, name, doc)
+
+
+def _middle(x: Any, axis: Any, keeps: bool, skips_nan: bool) -> Any:
+    """The median of complex numbers, and of nothing, NaN."""
+    rows, dims = _ordered(x, axis, has_middle=True)
+    if isinstance(rows.shape[-1], int) and not rows.shape[-1]:
+        return ops.full(dims if keeps else rows.shape[:-1], math.nan, x.dtype)
+    is_nan = ops.isnan(rows)
+    known = ops.logical_not(is_nan) if skips_nan else ops.full_like(is_nan, True)
+    count = ops.sum(known.astype(dt.int64), [-1], None, True)
+    last = ops.maximum(count - 1, 0)
+    low, high = (
+        ops.take_along_axis(rows, ops.floor_divide(n, 2), rows.ndim - 1) for n in (last, last + 1)
+    )
+    high = ops.where(ops.remainder(count, 2) == 0, high, low)
+    spoiled = count == 0 if skips_nan else is_nan[..., -1:]
+    found = ops.where(spoiled, rows[..., -1:], 0.5 * low + 0.5 * high)
+    return ops.reshape(found, dims) if keeps else found[..., 0]
 
 
 # -- without NaN ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
+from phix.array_functions.lexicographic import PAIRS, first_place
 from phix.array_functions.numpy_arguments import (
     axes_of,
     axis_of,
@@ -241,6 +242,8 @@ def _extreme(name: str, doc: str, reduce: Function, pair: Function) -> Function:
             found = ops.expand(start, [d for i, d in enumerate(dims)
                                        if i not in axes or kept(keepdims)])  # fmt: skip
             return found
+        if dt.is_complex(x.dtype):
+            return PAIRS[pair.__name__](over(of_complex, x, axis, keepdims), start)
         return pair(over(reduce, x, axis, keepdims), start)
 
     return titled(extreme, name, doc)
@@ -258,11 +261,21 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 def _arg(name: str, doc: str, find: Function, worst: float | None = None) -> Function:
     """``worst`` stands where NaN is, if it is not None: NaN is left out."""
 
+    extreme = max if name.endswith("max") else min
+
     def place(x: Any, axis: int, keep: bool = False) -> Any:
+        if dt.is_complex(x.dtype):
+            if worst is None:
+                return place_among(x, axis, keep)
+            found = _place_of_number(place_among, x, complex(worst, worst), axis)
+            return found if keep else ops.squeeze(found, [axis])
         if worst is None or not dt.is_float(x.dtype):
             return find(x, axis, keep)
         found = _place_of_number(find, x, worst, axis)
         return found if keep else ops.squeeze(found, [axis])
+
+    def place_among(x: Any, axis: int, keep: bool) -> Any:
+        return first_place(extreme(x, axis, keepdims=True), x, axis, keep)
 
     def arg(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         refuse(out=out)
@@ -275,7 +288,7 @@ def _arg(name: str, doc: str, find: Function, worst: float | None = None) -> Fun
     return titled(arg, name, doc)
 
 
-def _place_of_number(find: Function, x: Any, worst: float, axis: int) -> Any:
+def _place_of_number(find: Function, x: Any, worst: complex, axis: int) -> Any:
     """Where ``find`` finds the extreme of what is not NaN; -1 where all is NaN.
 
     Where no number is better than ``worst``, NaN, which ``worst`` stands for, is no worse than the

@@ -9,7 +9,6 @@ from phix import ops
 from phix.array_functions.numpy_arguments import axis_of, refuse, tensor
 from phix.core import dims as dm
 from phix.core.errors import ShapeError
-from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
 
@@ -53,22 +52,6 @@ def extract(condition: Any, arr: Any) -> Any:
     return compress(ops.reshape(tensor(condition), [-1]), arr)
 
 
-def unique(
-    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-    axis: Any = None, *, equal_nan: bool = True, sorted: bool = True,
-) -> Any:  # fmt: skip
-    """The values in order, and on demand first places, which each element is, and counts."""
-    if not equal_nan:
-        raise NotOfferedError("equal_nan=False")
-    x = tensor(ar)
-    axes = [] if axis is None else [axis_of(axis, x.ndim)]
-    out, index, inverse, counts = ops.unique(x, return_index, return_inverse, return_counts, axes)
-    if axis is None and inverse is not None:
-        inverse = ops.reshape(inverse, x.shape)
-    found = tuple(f for f in (out, index, inverse, counts) if f is not None)
-    return found if len(found) > 1 else out
-
-
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     """How often each int from 0 on is there; with weights their sums."""
     return ops.bincount(tensor(x), None if weights is None else tensor(weights), minlength)
@@ -76,5 +59,5 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 
 NAMES: dict[str, Function] = {
     "nonzero": nonzero, "argwhere": argwhere, "flatnonzero": flatnonzero,
-    "compress": compress, "extract": extract, "unique": unique, "bincount": bincount,
+    "compress": compress, "extract": extract, "bincount": bincount,
 }  # fmt: skip

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from phix import ops
-from phix.array_functions.numpy_arguments import tensor
-from phix.array_functions.selection import flatnonzero, unique
+from phix.array_functions.numpy_arguments import axis_of, tensor
+from phix.array_functions.selection import flatnonzero
 from phix.array_functions.sorting import argsort, searchsorted, sort
 from phix.core import dtypes as dt
 from phix.core.numpy_protocol import NotOfferedError
@@ -38,7 +38,30 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Any
 
 
-def _apart(x: Any) -> tuple[Any, Any, Any, Any]:
+def unique(
+    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+    axis: Any = None, *, equal_nan: bool = True, sorted: bool = True,
+) -> Any:  # fmt: skip
+    """The values in order, and on demand first places, which each element is, and counts. Without
+    ``equal_nan`` each NaN is a value of its own."""
+    x = tensor(ar)
+    if axis is not None and not equal_nan and dt.is_differentiable(x.dtype):
+        raise NotOfferedError("equal_nan=False beside axis=")
+    asked = (True, return_index, return_inverse, return_counts)
+    if axis is None and (dt.is_complex(x.dtype) or not equal_nan):
+        out, index, inverse, counts = (
+            v if a else None for v, a in zip(_apart(x, bool(equal_nan)), asked)
+        )
+    else:
+        axes = [] if axis is None else [axis_of(axis, x.ndim)]
+        out, index, inverse, counts = ops.unique(x, *asked[1:], axes)
+    if axis is None and inverse is not None:
+        inverse = ops.reshape(inverse, x.shape)
+    found = tuple(f for f in (out, index, inverse, counts) if f is not None)
+    return found if len(found) > 1 else out
+
+
+def _apart(x: Any, equal_nan: bool = False) -> tuple[Any, Any, Any, Any]:
     """The values of x that differ, in order: each NaN is one of its own, as the standard has it;
     their first places, which one each element is, and how many each is."""
     if not dt.is_differentiable(x.dtype):
@@ -49,7 +72,11 @@ def _apart(x: Any) -> tuple[Any, Any, Any, Any]:
         return flat, order, order, order
     ordered = ops.gather(flat, order, 0)
     is_first = ops.full((1,), True, dt.bool_)
-    is_new = ops.concat([is_first, ops.not_equal(ordered[1:], ordered[:-1])], 0)
+    differs = ops.not_equal(ordered[1:], ordered[:-1])
+    if equal_nan:
+        is_nan = ops.isnan(ordered)
+        differs = ops.logical_and(differs, ops.logical_not(is_nan[1:] & is_nan[:-1]))
+    is_new = ops.concat([is_first, differs], 0)
     starts = flatnonzero(is_new)
     number = ops.cumsum(is_new.astype(dt.int64), 0) - 1
     inverse = ops.put_along_axis(ops.full_like(order, 0), order, number, 0)
@@ -89,13 +116,11 @@ def isin(
 ) -> Any:  # fmt: skip
     """Whether each element is one of ``test_elements``; ``invert``: whether it is none."""
     x, among = tensor(element), ops.reshape(tensor(test_elements), [-1])
-    if dt.is_complex(x.dtype) or dt.is_complex(among.dtype):
-        raise NotOfferedError("complex numbers")
     size: Any = among.shape[0]
     if isinstance(size, int) and not size:
         found = ops.full_like(x, False, dt.bool_)
     else:
-        ordered = ops.sort(among, 0)
+        ordered = sort(among, 0)
         place = ops.minimum(searchsorted(ordered, x), size - 1)
         found = ops.equal(ops.gather(ordered, ops.reshape(place, [-1]), 0), ops.reshape(x, [-1]))
         found = ops.reshape(found, x.shape)
@@ -139,6 +164,7 @@ def union1d(ar1: Any, ar2: Any) -> Any:
 
 
 NAMES: dict[str, Function] = {
+    "unique": unique,
     "unique_all": unique_all, "unique_counts": unique_counts, "unique_inverse": unique_inverse,
     "unique_values": unique_values, "isin": isin, "intersect1d": intersect1d,
     "setdiff1d": setdiff1d, "setxor1d": setxor1d, "union1d": union1d,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from phix import ops
+from phix.array_functions.lexicographic import in_order
 from phix.array_functions.numpy_arguments import axes_of, axis_of, given, refuse, tensor
 from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
 from phix.core.errors import AttributeValueError, ShapeError
-from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
 
@@ -47,9 +47,7 @@ def argsort(
     """The places of the elements in order; equal ones keep theirs."""
     x, at = _unordered(a, axis, order)
     if dt.is_complex(x.dtype):
-        second = ops.argsort(ops.imag(x), at, bool(descending), True)[1]
-        first = ops.take_along_axis(ops.real(x), second, at)
-        return ops.take_along_axis(second, ops.argsort(first, at, bool(descending), True)[1], at)
+        return in_order(x, at, bool(descending))
     return ops.argsort(x, at, bool(descending), True)[1]
 
 
@@ -120,7 +118,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
         x = ops.gather(x, tensor(sorter), 0)
     dtype = dt.promote(x.dtype, values.dtype)
     if dt.is_complex(dtype):
-        raise NotOfferedError("complex numbers")
+        return _searched_among_complex(x.astype(dtype), values.astype(dtype), side)
     if dtype == dt.int64 and dt.uint64 in (x.dtype, values.dtype):
         return _searched_beside_signed(x, values, side)
     flat = ops.reshape(_key(values, dtype), [-1])
@@ -134,6 +132,20 @@ def _searched_beside_signed(x: Any, values: Any, side: str) -> Any:
     found = searchsorted(first, second, side)
     negative = ops.sum(ops.less_than(x, 0).astype(dt.int64))
     return ops.where(ops.less_than(values, 0), 0, ops.maximum(found, negative))
+
+
+def _searched_among_complex(x: Any, values: Any, side: str) -> Any:
+    """As :func:`searchsorted`: how many of x are before each value where both are sorted."""
+    flat = ops.reshape(values, [-1])
+    left, count = side == "left", x.shape[0]
+    parts = [flat, x] if left else [x, flat]
+    order = in_order(ops.concat(parts, 0), 0, False)
+    is_x = order >= flat.shape[0] if left else order < count
+    before = ops.put_along_axis(
+        ops.full_like(order, 0), order, ops.cumsum(is_x.astype(dt.int64)), 0
+    )
+    found = before[: flat.shape[0]] if left else before[count:]
+    return ops.reshape(found, values.shape)
 
 
 def is_rising(edges: Any) -> bool | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from phix import ops
-from phix.array_functions import bits
+from phix.array_functions import bits, lexicographic
 from phix.array_functions.numpy_arguments import (
     floating,
     given,
@@ -242,6 +242,7 @@ _TABLE: dict[str, _Ufunc] = {
         logical_xor=(ops.logical_xor, "Whether one is 0 or False, and the other is not."),
     ),
 }  # fmt: skip
+_OF_COMPLEX = {**lexicographic.COMPARISONS, **lexicographic.PAIRS}
 _USUAL = ("same_kind", "K", True, None)
 
 
@@ -255,10 +256,12 @@ def _refuse_settings(out: Any, where: Any, casting: Any, order: Any, more: tuple
 
 
 def _ufunc(name: str, row: _Ufunc) -> Function:
-    function, to_floats = row.function, row.to_floats
+    to_floats, of_complex = row.to_floats, _OF_COMPLEX.get(name)
 
     def computed(inputs: tuple[Any, ...], dtype: Any) -> Any:
         values = [floating(v) if to_floats else operand(v) for v in inputs]
+        ordered = of_complex is not None and lexicographic.are_complex(*values)
+        function = of_complex if of_complex is not None and ordered else row.function
         if dtype is None:
             return function(*values)
         if row.to_truths:

@@ -12,7 +12,6 @@ the attributes, ops of the user's.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +101,7 @@ class Writer:
             read = tuple(map(entry, equation.inputs))
             results = tuple(gr.flat(equation.outputs))
             if equation.op.binds_dim:
-                self.bind(equation.attrs)
+                self.dim(equation.attrs[0], self.numbered)  # its symbols are the graph's own
             attrs = tuple(map(self.attribute, equation.attrs))
             structure = tuple([len(e) if type(e) is tuple else e is None for e in equation.outputs])
             equations.append((self.op(equation), read, attrs, equation.kernel, structure))
@@ -135,12 +134,6 @@ class Writer:
         return self.object(value)
 
     # -- unknown dims ----------------------------------------------------------------------
-    def bind(self, attrs: tuple[Any, ...]) -> None:
-        """The symbols of attributes are the graph's own."""
-        for value in attrs:
-            if isinstance(value, dm.Dim):
-                self.dim(value, self.numbered)
-
     def dims(self, dims: dm.Shape) -> tuple[Any, ...]:
         return tuple([d if type(d) is int else self.dim(d, self.numbered) for d in dims])
 
@@ -216,7 +209,9 @@ class _Content(Writer):
     def constant(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
             raise Unwritten
-        data = np.ascontiguousarray(value.host).reshape(-1)
+        import hashlib  # loads OpenSSL, which takes its time
+
+        data = np.ravel(value.host)
         content = hashlib.sha256(data.view(np.uint8).data).hexdigest()
         return (data.dtype, value.shape, content)
 

@@ -215,7 +215,7 @@ def axis_size(axis_name: str) -> Any:
     )
 
 
-def is_tracked(axis_name: str) -> bool:
+def is_tracked(axis_name: str | None) -> bool:
     """Whether the axis is one of a mesh, for which is known what may differ along it."""
     return axis_name in context.tracked
 

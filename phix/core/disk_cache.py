@@ -191,7 +191,8 @@ def trim(folder: str, largest: int) -> int:
     for _, size, path in found:
         if total <= wanted:
             break
-        total -= size if _delete(path) else 0
+        if _delete(path):
+            total -= size
     for written, _, path in _entries(folder, _UNFINISHED):
         if written < time.time() - _STALE_SECONDS:
             _delete(path)

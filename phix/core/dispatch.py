@@ -19,6 +19,7 @@ from phix.core.interpreter import Interpreter
 from phix.core.op import Op
 from phix.core.places import Place
 from phix.core.promotion import compared, meet_in_no_int, promote_inputs
+from phix.core.size_checks import check_composite
 from phix.core.source import at_user_line, is_recording_tracers, user_source
 from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_of
 
@@ -68,6 +69,8 @@ def _bound(
     attrs = at.normalize(op, inputs, attrs)
     if op.index_rule is not None and not context.is_inside:
         check_call(op, inputs, attrs)
+    if op.decomposition is not None and not context.is_inside and not op.is_pointwise:
+        check_composite(op, inputs, attrs)
     if op.has_graphs and context.tracked:
         attrs = varying.prepared(op, inputs, attrs)
     if not op.is_ring:

@@ -11,8 +11,6 @@ import numpy as np
 from phix.core.context import context
 from phix.core.errors import DTypeError, shown
 
-DType = np.dtype
-
 bool_ = np.dtype("bool")
 uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
 int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))

@@ -10,17 +10,19 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from phix.core import dims as dm
 from phix.core import registries
-from phix.core.analysis import CostAnalysis, MemoryAnalysis
 from phix.core.dims import Solution, Symbol
 from phix.core.errors import ArgumentError, DeviceError, ShapeError
 from phix.core.graph import Graph
 from phix.core.places import Place
+
+if TYPE_CHECKING:
+    from phix.core.analysis import CostAnalysis, MemoryAnalysis
 
 # A launcher of one result may have an attribute ``tensor``, a function of the same inputs that
 # gives the result as a tensor: for eager calls, in which each hop shows.

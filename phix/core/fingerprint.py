@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from phix.core import canonical, rules
 from phix.core.graph import Equation, Graph
 from phix.core.kernel_selection import chosen_function
@@ -16,6 +14,8 @@ def fingerprint(graph: Graph) -> str | None:
     Python object, an op or a rule of the user's own, a registered kernel; but for what Numba
     compiles, where a digest of its code tells.
     """
+    import hashlib  # loads OpenSSL, which takes its time
+
     if rules.EXTENDED & rules.BUILT_IN:
         return None
     try:

@@ -43,7 +43,7 @@ def proposal(name: str, known: Iterable[str]) -> str:
 # The faces of modules that users know by another name, and those imported on first use.
 _NAMED = {"phix.core.pytrees": "phix.tree", "phix.core.errors": "phix.errors"}
 _LATER = (
-    "debug", "fft", "linalg", "lod", "numpy", "optim", "parallel", "random", "scipy",
+    "debug", "fft", "linalg", "lod", "nn", "numpy", "optim", "parallel", "random", "scipy",
     "selected_rows", "sparse", "strings",
 )  # fmt: skip
 

@@ -343,17 +343,6 @@ def missing(backend: str) -> dict[str, tuple[np.dtype, ...]]:
     return owed
 
 
-def select_kernel(
-    op_name: str, dtype: np.dtype, backends: tuple[str, ...], layout: str = ANY
-) -> Kernel | None:
-    """The first of ``backends`` with a kernel for the op and dtype."""
-    for backend in backends:
-        found = lookup(op_name, KernelKey(backend, layout, dtype))
-        if found is not None:
-            return found
-    return None
-
-
 def _forget() -> None:
     for cached in (lookup, find, _choose, _available, has_functions, _libraries):
         cached.cache_clear()

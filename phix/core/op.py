@@ -17,10 +17,11 @@ class _Required:
 
 
 REQUIRED = _Required()
+_TENSORS = ("Tensor", "Tensor[]")
 NUMBERS = frozenset({"float", "double", "Scalar", "Scalar(float)", "Scalar(double)"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Arg:
     """One argument of an op, as the table declares it."""
 
@@ -31,14 +32,14 @@ class Arg:
 
     @property
     def is_tensor(self) -> bool:
-        return self.type in ("Tensor", "Tensor[]")
+        return self.type in _TENSORS
 
     @property
     def is_list(self) -> bool:
         return self.type == "Tensor[]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Output:
     """One output of an op."""
 
@@ -97,32 +98,43 @@ class Op:
     simplifications: tuple[tuple[str, Callable[..., Any]], ...] = ()
 
     def __post_init__(self) -> None:
-        self.inputs = tuple(a for a in self.args if a.is_tensor)
-        self.attrs = tuple(a for a in self.args if not a.is_tensor)
-        self.attr_names = tuple(a.name for a in self.attrs)
-        self.tensors_first = self.args == self.inputs + self.attrs
-        tensor_at = {a.name: i for i, a in enumerate(self.inputs)}
-        attr_at = {a.name: i for i, a in enumerate(self.attrs)}
-        self._merge = tuple(
-            (True, tensor_at[a.name]) if a.is_tensor else (False, attr_at[a.name])
-            for a in self.args
-        )
-        self.has_lists = any(a.is_list for a in self.inputs)
-        names = dict(self.forward_names)
-        bases = (o.name.removesuffix("_grad") for o in self.outputs)
-        # For a backward op: the input of the forward that each output is the gradient of.
-        self.gradient_of = tuple(names.get(base, base) for base in bases)
+        inputs: list[Arg] = []
+        attrs: list[Arg] = []
+        places: list[tuple[bool, int]] = []
         # Attributes that may be equal and yet mean another call: 1, 1.0 and True; 0.0 and -0.0.
-        self.inexact = tuple(
-            i for i, a in enumerate(self.attrs) if a.type.startswith(("Scalar", "float", "double"))
-        )
+        inexact = []
         # Attributes that may be tensors under a transformation: see core.operands.
-        self.number_slots = tuple(i for i, a in enumerate(self.attrs) if a.type in NUMBERS)
+        number_slots = []
         # Dtypes that are the default float of the call where they are not given.
-        self.float_slots = tuple(
-            i for i, a in enumerate(self.attrs) if a.type == "DataType" and a.default == "float32"
-        )
-        self.has_graphs = any(a.type.startswith("Graph") for a in self.attrs)
+        float_slots = []
+        self.has_graphs = self.has_lists = False
+        self.tensors_first = True
+        for arg in self.args:  # one loop for all: it runs for every op when phix is imported
+            kind = arg.type
+            if kind in _TENSORS:
+                places.append((True, len(inputs)))
+                inputs.append(arg)
+                self.tensors_first = self.tensors_first and not attrs
+                self.has_lists = self.has_lists or kind == "Tensor[]"
+                continue
+            here = len(attrs)
+            places.append((False, here))
+            attrs.append(arg)
+            if kind.startswith(("Scalar", "float", "double")):
+                inexact.append(here)
+            if kind in NUMBERS:
+                number_slots.append(here)
+            if kind == "DataType" and arg.default == "float32":
+                float_slots.append(here)
+            self.has_graphs = self.has_graphs or kind.startswith("Graph")
+        self.inputs, self.attrs, self._merge = tuple(inputs), tuple(attrs), tuple(places)
+        self.attr_names = tuple([a.name for a in attrs])
+        self.inexact, self.number_slots = tuple(inexact), tuple(number_slots)
+        self.float_slots = tuple(float_slots)
+        names = dict(self.forward_names)
+        bases = [o.name.removesuffix("_grad") for o in self.outputs]
+        # For a backward op: the input of the forward that each output is the gradient of.
+        self.gradient_of = tuple([names.get(base, base) for base in bases])
         self.binds_dim = "binds_dim" in self.traits
         # A traced program has what the op is made of: the size of its result is computed there.
         self.is_written_out = "data_dependent" in self.traits

@@ -47,16 +47,12 @@ COMPARE = {
     "eq": "equal",
     "ne": "not_equal",
 }
-# Attributes of ops that have some: signed ints keep their sign.
-ATTRS = {"bitwise_left_shift": (True,), "bitwise_right_shift": (True,)}
 UNARY = {"invert": "bitwise_not", "abs": "abs"}
-_ATTRS = {"lshift": (True,), "rshift": (True,)}  # is_arithmetic
+_ATTRS = {"lshift": (True,), "rshift": (True,)}  # is_arithmetic: signed ints keep their sign
 
 
 def _operator(name: str, op_name: str, is_reflected: bool = False) -> Callable[..., Any]:
     """The method that calls an op, which is in the table by the time that it is called."""
-    attrs = ATTRS.get(op_name, ())
-
     attrs = _ATTRS.get(name, ())
 
     def forward(self: Any, other: Any) -> Any:
@@ -240,15 +236,15 @@ WRITTEN_METHODS: tuple[str, ...] = (
 
 
 class _Later:
-    """A method in whose place the one that is written comes, when it is first asked for."""
+    """A method in whose place the one that is made comes, when it is first asked for."""
 
-    __slots__ = ("load", "name")
+    __slots__ = ("make", "name")
 
-    def __init__(self, name: str, load: Callable[[], Iterable[type]]) -> None:
-        self.name, self.load = name, load
+    def __init__(self, name: str, make: Callable[[str], Any]) -> None:
+        self.name, self.make = name, make
 
     def __get__(self, tensor: Any, owner: type) -> Any:
-        member = next(vars(c)[self.name] for c in self.load() if self.name in vars(c))
+        member = self.make(self.name)
         is_fact = isinstance(member, property)
         setattr(TensorBase, self.name, member if is_fact else _answering(member))
         return getattr(owner if tensor is None else tensor, self.name)
@@ -256,8 +252,12 @@ class _Later:
 
 def provide_methods(load: Callable[[], Iterable[type]]) -> None:
     """Say where the classes are that the written methods are members of."""
+
+    def written(name: str) -> Any:
+        return next(vars(c)[name] for c in load() if name in vars(c))
+
     for name in WRITTEN_METHODS:
-        setattr(TensorBase, name, _Later(name, load))
+        setattr(TensorBase, name, _Later(name, written))
 
 
 def _answering(function: Any) -> Any:
@@ -295,15 +295,15 @@ NO_METHODS = ("fill", "set_value")
 
 def install_methods(ops_module: Any) -> None:
     """Make each op whose first argument is a tensor a method of that name, ``relu_`` too."""
+    functions = vars(ops_module)
     for op_name, op in OPS.items():
         first = op.args[0] if op.args else None
         if first is None or first.type != "Tensor" or first.optional or first.name in NO_SELF:
             continue
         for name in (op_name, f"{op_name}_") if op.inplace else (op_name,):
-            function = vars(ops_module).get(name)  # a missing name would be searched for
-            is_free = name not in NO_METHODS and not _has(name)
-            if function and is_free:
-                setattr(TensorBase, name, _answering(function))
+            is_there = name in functions  # the module would search for a name that is not
+            if is_there and name not in NO_METHODS and not _has(name):
+                setattr(TensorBase, name, _Later(name, functions.__getitem__))
 
 
 def _has(name: str) -> bool:
@@ -315,7 +315,7 @@ def _has(name: str) -> bool:
 
 def remove_method(name: str, function: Any) -> None:
     """Take a method away again, if it is that function."""
-    found = vars(TensorBase).get(name)
+    found = getattr(TensorBase, name, None)
     if function is not None and getattr(found, "__wrapped__", None) is function:
         delattr(TensorBase, name)
 

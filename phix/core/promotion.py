@@ -101,8 +101,8 @@ def _widen(op: Op, dtype: Any) -> Any:
     names = ", ".join(d for d in dt.BY_NAME if dt.BY_NAME[d] in op.dtypes)
     way = "cast the input first (phix.ops.cast)"
     if dt.is_complex(dtype):  # a cast would drop a part
-        way = ("take x.real, x.imag or phix.ops.abs(x) first (phix.numpy.sort orders complex "
-               "numbers, by their real parts first)")  # fmt: skip
+        way = ("take x.real, x.imag or phix.ops.abs(x) first (phix.numpy compares and "
+               "sorts complex numbers, by their real parts first)")  # fmt: skip
     raise DTypeError(f"the op takes {names}; found {dtype}; {way}")
 
 

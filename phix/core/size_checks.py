@@ -17,12 +17,14 @@ from phix.core import dims as dm
 from phix.core.dims import Symbol
 from phix.core.errors import PhixError, ShapeError
 from phix.core.graph import Equation, Graph, flat, graphs_in, symbols_of
+from phix.core.op import Op
 from phix.core.recent import Recent
 from phix.core.settings import most_sizes
 from phix.core.source import at_source
 
 Infer = Callable[[Equation, Mapping[Symbol, Any]], Any]
 _infer: list[Infer] = []
+_keep: list[Callable[[Op, tuple[Any, ...], tuple[Any, ...]], None]] = []
 # Sizes to try: one for all unknown dims, or one for each.
 _ALIKE = (0, 1)
 _APART = ((2, 3, 5, 7, 11, 13, 17, 19), (1021, 1019, 1013, 1009, 997, 991, 983, 977))
@@ -31,6 +33,26 @@ _APART = ((2, 3, 5, 7, 11, 13, 17, 19), (1021, 1019, 1013, 1009, 997, 991, 983, 
 def provide(infer: Infer) -> None:
     """Say how the metas of an equation are inferred, its unknown dims having those sizes."""
     _infer[:] = [infer]
+
+
+def provide_composites(keep: Callable[[Op, tuple[Any, ...], tuple[Any, ...]], None]) -> None:
+    """Say how a program comes to look at the sizes of a composite's call."""
+    _keep[:] = [keep]
+
+
+def check_composite(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
+    """Have the program look at a composite's call that has a size which the program computes."""
+    dims = [d for x in flat(inputs) if x is not None for d in x.meta.dims]
+    if any(not isinstance(d, int) and dm.is_computed(d) for d in (*dims, *_dims_in(attrs))):
+        _keep[0](op, inputs, attrs)
+
+
+def _dims_in(attrs: tuple[Any, ...]) -> Iterator[Any]:
+    for value in attrs:
+        if isinstance(value, tuple):
+            yield from _dims_in(value)
+        elif isinstance(value, dm.Dim):
+            yield value
 
 
 class SizeCheck:
@@ -47,7 +69,7 @@ class SizeCheck:
     def look(self, env: Mapping[Symbol, Any]) -> bool:
         """Infer again what has all its sizes by now."""
         for equation in self.equations:
-            if all(s in env for s in _symbols(equation)):
+            if all(s in env for s in symbols_around(equation)):
                 try:
                     _infer[0](equation, env)
                 except PhixError as error:
@@ -91,11 +113,13 @@ def size_checks(graph: Graph) -> dict[Symbol, Check]:
     if not bound or not _infer:
         return {}
     found: dict[Symbol, Any] = {}
-    unsure = [e for e in _equations(graph) if not bound.isdisjoint(_symbols(e)) and _is_unsure(e)]
+    unsure = [
+        e for e in _equations(graph) if not bound.isdisjoint(symbols_around(e)) and _is_unsure(e)
+    ]
     for symbol in bound:
-        own = [e for e in unsure if symbol in _symbols(e)]
+        own = [e for e in unsure if symbol in symbols_around(e)]
         if own:
-            found[symbol] = SizeCheck(own, set().union(*map(_symbols, own)))
+            found[symbol] = SizeCheck(own, set().union(*map(symbols_around, own)))
     for equation in graph.equations:
         if equation.op.binds_dim and equation.attrs[2]:
             (symbol,) = dm.symbols(equation.attrs[0])
@@ -114,8 +138,8 @@ def check_inside(graph: Graph, env: Mapping[Symbol, Any]) -> None:
     check = graph.memo.get("inside")
     if check is None:
         inner = [g for e in graph.equations for g in graphs_in(e.attrs)]
-        unsure = [e for g in inner for e in _equations(g) if _symbols(e) and _is_unsure(e)]
-        check = graph.memo["inside"] = SizeCheck(unsure, set().union(*map(_symbols, unsure)))
+        unsure = [e for g in inner for e in _equations(g) if symbols_around(e) and _is_unsure(e)]
+        check = graph.memo["inside"] = SizeCheck(unsure, set().union(*map(symbols_around, unsure)))
     check(env)
 
 
@@ -129,7 +153,7 @@ def _equations(graph: Graph) -> Iterator[Equation]:
             waiting.extend(graphs_in(equation.attrs))
 
 
-def _symbols(equation: Equation) -> set[Symbol]:
+def symbols_around(equation: Equation) -> set[Symbol]:
     """The unknown dims of what an equation takes and gives."""
     taken = {s for a in flat(equation.inputs) for d in a.meta.dims for s in dm.symbols(d)}
     return taken | (symbols_of(equation) - _own(equation))
@@ -148,18 +172,24 @@ def _own(equation: Equation) -> set[Symbol]:
 
 def _is_unsure(equation: Equation) -> bool:
     """Whether there are sizes that the equation does not fit, as far as a few of them tell."""
-    symbols = sorted(_symbols(equation), key=lambda s: s.number)
+    symbols = sorted(symbols_around(equation), key=lambda s: s.number)
+    return next(unfit(equation, symbols), None) is not None
+
+
+def unfit(equation: Equation, symbols: Sequence[Symbol]) -> Iterator[dict[Symbol, int]]:
+    """Those of a few sizes that the equation does not fit."""
     tried = [dict.fromkeys(symbols, size) for size in _ALIKE]
     apart = [{s: sizes[n % len(sizes)] for n, s in enumerate(symbols)} for sizes in _APART]
     tried += apart
     tried += [{**apart[0], s: 0} for s in symbols]  # elements are asked for where there is none
+    if fits(equation, {}):  # else whoever made it knows more than what infers its metas
+        yield from (env for env in tried if not fits(equation, env))
+
+
+def fits(equation: Equation, env: Mapping[Symbol, Any]) -> bool:
+    """Whether the equation's metas can be inferred for those sizes."""
     try:
-        _infer[0](equation, {})
+        _infer[0](equation, env)
     except PhixError:
-        return False  # whoever made it knows more than what infers its metas
-    try:
-        for env in tried:
-            _infer[0](equation, env)
-    except PhixError:
-        return True
-    return False
+        return False
+    return True

@@ -3663,6 +3663,43 @@ class TensorMethods:
         """x broadcast to the shape of y, or to target_shape if that is given."""
     def numel(self) -> Tensor:
         """The number of elements of x, as an int64 tensor."""
+    def sparse_product_counts(
+        self,
+        x_cols: TensorLike,
+        y_starts: TensorLike,
+        y_cols: TensorLike,
+        columns: DimLike,
+    ) -> Tensor:
+        """In how many different columns, of so many, each row of a product of two sparse matrices
+        has terms: an int64 for each row."""
+    def sparse_product_columns(
+        self,
+        x_cols: TensorLike,
+        y_starts: TensorLike,
+        y_cols: TensorLike,
+        starts: TensorLike,
+        columns: DimLike,
+        size: DimLike,
+    ) -> Tensor:
+        """The columns, of so many, in which the rows of a product of two sparse matrices have
+        terms, in order: those of row r from starts[r] on, int64s, size in all. starts are the sums
+        of sparse_product_counts."""
+    def sparse_product_terms(
+        self,
+        y: TensorLike,
+        x_starts: TensorLike,
+        x_cols: TensorLike,
+        y_starts: TensorLike,
+        y_cols: TensorLike,
+        starts: TensorLike,
+        cols: TensorLike,
+        columns: DimLike,
+        of: str = 'product',
+    ) -> Tensor:
+        """Sums over the terms of a product of two sparse matrices, whose rows are at starts and
+        cols. A term is a value k of the left matrix, one l of the row of the right that its column
+        names, and the place m of the product in that row and column. of 'product': out[m] = sum of
+        x[k] * y[l]; 'left': out[k] = sum of x[l] * y[m]; 'right': out[l] = sum of x[k] * y[m]."""
     def gammaln(self) -> Tensor:
         """Logarithm of the absolute value of the gamma function, elementwise: :func:`lgamma` by its
         other name."""

@@ -204,14 +204,6 @@ def _as_tuple(out: Any) -> Any:
     return tuple(out) if isinstance(out, list) else out
 
 
-def has_unknown(metas: tuple[Any, ...]) -> bool:
-    return any(
-        not dm.is_known(*m.dims)
-        for e in metas
-        for m in (e if isinstance(e, tuple) else () if e is None else (e,))
-    )
-
-
 def _infer_for_sizes(equation: Equation, env: Mapping[dm.Symbol, Any]) -> tuple[Any, ...]:
     """The metas of an equation's outputs, its unknown dims having those sizes."""
     metas = map_entries(lambda a: a.meta.substitute(env), equation.inputs)

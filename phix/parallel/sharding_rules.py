@@ -109,7 +109,11 @@ def whole(call: RuleCall) -> ShardingRule:
     )
 
 
-for _name in ("full", "arange", "random_bits", "dim_value"):
+_WHOLE = (
+    "full", "arange", "random_bits", "dim_value", "sparse_product_counts", "sparse_product_columns",
+    "sparse_product_terms",
+)  # fmt: skip
+for _name in _WHOLE:
     RULES[_name] = whole
 
 

@@ -62,9 +62,17 @@ def compile_to_places(graph: Graph, contiguous: tuple[bool, ...], main: Place) -
     return engine(kind).compile(graph, contiguous, None, place or main)
 
 
+class _Built:
+    """What has been made of a graph for inputs in some places, so far."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, Graph] = {}  # the graph after each pass; none before it is asked for
+        self.programs: dict[tuple[bool, ...], Program] = {}  # by which inputs are C-contiguous
+
+
 class Compiled:
-    """A traced graph with its programs, one for the places and the contiguity of its inputs, and
-    for all else that decides them: see ``context.deciding``.
+    """A traced graph, and what has been made of it, by all that decides that: the places of its
+    inputs, and what ``context.deciding`` says.
 
     ``off`` are the names of the rewrites to leave out (:mod:`phix.core.rewrites`), ``library`` that
     of the library whose kernels come first (:mod:`phix.core.libraries`).
@@ -74,9 +82,7 @@ class Compiled:
         self, graph: Graph, off: frozenset[str] = frozenset(), library: str | None = None
     ) -> None:
         self.graph, self.off, self.library = graph, off, library
-        self.stages: dict[Key, dict[str, Graph]] = {}  # the graph after each pass
-        self.programs: dict[Key, Program] = {}  # by contiguity too
-        self.anywhere: dict[Key, Launcher] = {}  # where inputs have no place
+        self.known: dict[Key, _Built] = {}
         self.lock = stack.Lock()
         self.is_closed = not any(isinstance(c.value, Tracer) for c in graph.constants)
         self.is_static = all(v.meta.is_static() for v in graph.inputs)
@@ -84,15 +90,23 @@ class Compiled:
     def _where(self, homes: Homes, main: Place) -> Where:
         return None if stay_on_host(self.graph, homes, main) else (homes, main)
 
+    def _built(self, where: Where) -> _Built:
+        """What is known for these places, asked for under the lock. What is generated for the CPU
+        alone asks for no kernel that somebody registered."""
+        count = None if where is None else context.Context.registrations
+        off = self.off | rewrites.left_out()
+        key = (where, off, self._pin(), settings.deciding(), count)
+        return self.known.setdefault(key, _Built())
+
     def _stages(self, where: Where) -> dict[str, Graph]:
-        key = _decided(where)
         with self.lock, self._as_asked():
-            if key not in self.stages:
+            built = self._built(where)
+            if not built.stages:
                 if where is None:
-                    self.stages[key] = pipeline.run("cpu", self.graph)
+                    built.stages = pipeline.run("cpu", self.graph)
                 else:
-                    self.stages[key] = lower_to_places(self.graph, *where)
-            return self.stages[key]
+                    built.stages = lower_to_places(self.graph, *where)
+            return built.stages
 
     def _pin(self) -> str | None:
         """The library that kernels are taken from first: the function's own, else the block's."""
@@ -119,9 +133,9 @@ class Compiled:
             DeviceError: an equation's inputs live in different places.
         """
         where = self._where(homes, main)
-        key = (contiguous, *_decided(where))
         with self.lock:
-            found = self.programs.get(key)
+            programs = self._built(where).programs
+            found = programs.get(contiguous)
             if found is None:
                 with self._as_asked():
                     if where is None:
@@ -129,7 +143,7 @@ class Compiled:
                     else:
                         last = pipeline.last(self._stages(where))
                         found = compile_to_places(last, contiguous, main)
-                self.programs[key] = found
+                programs[contiguous] = found
             return found
 
     def explain(self, homes: Homes, main: Place) -> Explanation:
@@ -168,21 +182,9 @@ class Compiled:
 
     def _launch_anywhere(self, *arrays: Any) -> tuple[Any, ...]:
         """The results of a graph whose inputs have no place: they follow the ``phix.device``."""
-        place = default()
-        key = (place, context.deciding())
-        launch = self.anywhere.get(key)
-        if launch is None:
-            count = len(arrays)
-            program = self.program((True,) * count, (None,) * count, place)
-            launch = self.anywhere[key] = program.launcher(((),) * count)
-        return launch(*arrays)
-
-
-def _decided(where: Where) -> Key:
-    """What programs are found by, besides their graphs. Those that are generated for the CPU alone
-    ask for no kernel that somebody registered."""
-    count = None if where is None else context.Context.registrations
-    return (where, rewrites.left_out(), libraries.pinned(), settings.deciding(), count)
+        count = len(arrays)
+        program = self.program((True,) * count, (None,) * count, default())
+        return program.launcher(((),) * count)(*arrays)
 
 
 def homes_of(tensors: Sequence[Tensor]) -> tuple[Homes, Place]:

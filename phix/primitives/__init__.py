@@ -77,6 +77,7 @@ from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications
 from phix.primitives import slicing as slicing
 from phix.primitives import sorting as sorting
+from phix.primitives import sparse_products as sparse_products
 from phix.primitives import special as special
 from phix.primitives import spectral as spectral
 from phix.primitives import statistics as statistics

@@ -107,9 +107,11 @@ def cofactors(x: Any, directions: Any) -> Any:
     if size:
         return _along(lambda t: _written_cofactors(t, size), x, directions)
 
-    near, whole = _near_singular(x, len(directions))
-    apart = ops.where(column(column(near)), identity_for(x), x)
-    regular = _regular(apart, column(column(whole)), directions)
+    near, whole, factors, pivots = _near_singular(x, len(directions))
+    factors = ops.where(column(column(near)), identity_for(x), factors)
+    steps = ops.arange(1, x.meta.dims[-1] + 1, 1, pivots.dtype)
+    inverse = ops.lu_solve(identity_for(x), factors, ops.where(column(near), steps, pivots), "T")
+    regular = _regular(inverse, column(column(whole)), directions)
 
     def none(x: Any, near: Any, regular: Any, *directions: Any) -> list[Any]:
         return [regular]
@@ -206,9 +208,9 @@ def cofactors_batch(batched: Any, x: Any, directions: Any) -> Any:
     return ops.cofactors(x, [ops.expand(t, x.meta.dims) for t in directions])
 
 
-def _near_singular(x: Any, order: int) -> tuple[Any, Any]:
-    """Of which matrices a pivot is so small beside the others that ``_regular`` would cancel, and
-    their determinants.
+def _near_singular(x: Any, order: int) -> tuple[Any, Any, Any, Any]:
+    """Of which matrices a pivot is so small beside the others that ``_regular`` would cancel, the
+    determinants of all, and their factors and pivots.
 
     It divides by the smallest singular value once more for each direction, and what is left
     of the digits must be half of them.
@@ -219,17 +221,18 @@ def _near_singular(x: Any, order: int) -> tuple[Any, Any]:
     eps = float(np.finfo(dt.real_dtype(x.dtype)).eps)
     least = greatest(sizes) * eps ** (0.5 / max(order, 1))
     near = ops.any(ops.logical_and(sizes <= least, ops.isfinite(least)), [-1], False)
-    return near, ops.cast(_parity(pivots), x.dtype) * ops.prod(diagonal, [-1])
+    whole = ops.cast(_parity(pivots), x.dtype) * ops.prod(diagonal, [-1])
+    return near, whole, factors, pivots
 
 
-def _regular(x: Any, whole: Any, directions: Any) -> Any:
-    """The derivatives of whole w for whole = det(x), w = inverse(x)^T along the directions a_i.
+def _regular(inverse: Any, whole: Any, directions: Any) -> Any:
+    """The derivatives of whole w for whole = det(x), w = inverse(x)^T along the directions a_i;
+    ``inverse`` is w.
 
     With w_S, d_S for those of w and of det along all of a set S: w_S is minus the sum over i in S
     of w a_i^T w_(S - i), and for any one i of S d_S is the sum over parts U of S - i of
     d_U <w_(S - i - U), a_i>.
     """
-    inverse = ops.solve(x, identity_for(x), True)
     steps = [ops.matmul(inverse, transposed(a)) for a in directions]
     w, d = {frozenset[int](): inverse}, {frozenset[int](): whole}
     for last, a in enumerate(directions):
@@ -337,7 +340,7 @@ def _cofactors_of_scaled(x: Any, few: int) -> Any:
     found = product(left, whole * of_s, transposed(right))
     of_a = whole * column(column(det_of_s)) * ops.solve(a, identity_for(a), True)
     found = ops.where(small, 0.0, found + _in_corner(of_a, few))
-    phase = column(column(ops.det(u) * ops.det(vh)))
+    phase = column(column(_from_factors(ops.matmul(u, vh))))  # of the unit circle
     found = phase * product(conj(u), found, conj(vh))
     return found if dm.is_known(rows) else found[..., :rows, :rows]
 

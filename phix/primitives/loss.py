@@ -209,7 +209,7 @@ def cross_entropy_with_softmax(
         return softmax, as_dtype(-ops.sum(terms, [axis], keepdim=True), dtype)
     number = _class_numbers(input, label, axis)
     counts = number != ignore_index
-    class_ = _in_range(ops.where(counts, number, 0), input, axis)
+    class_ = _in_range(number, input, axis)
     picked = ops.take_along_axis(log_p, class_, axis)
     return softmax, as_dtype(ops.where(counts, -picked, 0.0), dtype)
 
@@ -322,7 +322,7 @@ def nll_loss(input: Any, label: Any, weight: Any, ignore_index: int, reduction: 
     dims = label.meta.dims
     number = _class_numbers(input, label, 1)
     counts = number != ignore_index
-    class_ = _in_range(ops.where(counts, number, 0), input, 1)
+    class_ = _in_range(number, input, 1)
     picked = ops.take_along_axis(input, class_, 1)
     weights = ops.cast(counts, input.dtype)
     if weight is not None:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from phix import ops
+from phix.primitives import incomplete_gamma as incomplete
 from phix.scipy.distributions import Distribution, Row, distribution, log_less
 from phix.scipy.entropies import xlog1py, xlogy
-from phix.scipy.gammas import betaln, gammainc, gammaincc
+from phix.scipy.gammas import betaln, gammainc, gammaincc, remainder
 from phix.scipy.incomplete_beta import betainc, betainc_above
 from phix.scipy.integrals import ndtri
 from phix.scipy.smoothness import in_float64, smooth
@@ -203,16 +204,37 @@ _TRUNCNORM = Row(
 
 
 # -- the others ------------------------------------------------------------------------------------
-def _gamma_log_density(z: Any, a: Any) -> Any:
-    return xlogy(a - 1, z) - z - ops.lgamma(a)
+_MANY = 20.0  # shapes from here on are kept away from what cancels, by Stirling's formula
+
+
+def gamma_log_density(z: Any, a: Any) -> Any:
+    """(a - 1) log z - z - log gamma(a); of large shapes by how far z is from a."""
+    far = (a >= _MANY) & (z > 0) & (z < math.inf) & (a < math.inf)
+    few, low = ops.where(far, 1.0, a), ops.where(far, 1.0, z)
+    near = xlogy(few - 1, low) - low - ops.lgamma(few)
+    many, high = ops.where(far, a, _MANY), ops.where(far, z, _MANY)
+    lost = many * incomplete._less_log((high - many) / many, high / many) + remainder(many)
+    return ops.where(far, 0.5 * (ops.log(many) - _LOG_2PI) - ops.log(high) - lost, near)
 
 
 def _chi2_log_density(z: Any, df: Any) -> Any:
-    return _gamma_log_density(0.5 * z, 0.5 * df) - math.log(2)
+    return gamma_log_density(0.5 * z, 0.5 * df) - math.log(2)
 
 
-def _beta_log_density(z: Any, a: Any, b: Any) -> Any:
-    return xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b)
+def beta_log_density(z: Any, a: Any, b: Any) -> Any:
+    """(a - 1) log z + (b - 1) log(1 - z) - log B(a, b); of two large shapes by how far z is from
+    a / (a + b)."""
+    far = (ops.minimum(a, b) >= _MANY) & (ops.maximum(a, b) < math.inf) & (z > 0) & (z < 1)
+    p, q, x = ops.where(far, 1.0, a), ops.where(far, 1.0, b), ops.where(far, 0.5, z)
+    near = xlogy(p - 1, x) + xlog1py(q - 1, -x) - betaln(p, q)
+    p, q, x = ops.where(far, a, _MANY), ops.where(far, b, _MANY), ops.where(far, z, 0.5)
+    y, n = 1 - x, p + q
+    gap = q * x - p * y
+    lost = p * incomplete._less_log(gap / p, x * (n / p))
+    lost = lost + q * incomplete._less_log(-gap / q, y * (n / q))
+    lost = lost + remainder(p) + remainder(q) - remainder(n)
+    size = 0.5 * (ops.log(p) + ops.log(q / n) - _LOG_2PI)
+    return ops.where(far, size - ops.log(x) - ops.log1p(-x) - lost, near)
 
 
 def _vonmises_log_density(z: Any, kappa: Any) -> Any:
@@ -240,7 +262,7 @@ def _wrapcauchy_log_density(z: Any, c: Any) -> Any:
 
 _OTHERS = {
     "beta": Row(
-        "a b", lambda a, b: (0.0, 1.0), valid=_all_above_zero, logpdf=_beta_log_density,
+        "a b", lambda a, b: (0.0, 1.0), valid=_all_above_zero, logpdf=beta_log_density,
         vanishes=lambda z, a, b: ((z == 0) & (a > 1)) | ((z == 1) & (b > 1)),
         cdf=lambda z, a, b: betainc(a, b, z), sf=lambda z, a, b: betainc_above(a, b, z),
     ),
@@ -255,7 +277,7 @@ _OTHERS = {
         logsf=lambda z: -z, ppf=lambda q: -ops.log1p(-q), isf=lambda q: -ops.log(q),
     ),
     "gamma": Row(
-        "a", _from_zero, valid=_all_above_zero, logpdf=_gamma_log_density,
+        "a", _from_zero, valid=_all_above_zero, logpdf=gamma_log_density,
         vanishes=lambda z, a: (z == 0) & (a > 1),
         cdf=lambda z, a: gammainc(a, z), sf=lambda z, a: gammaincc(a, z),
     ),

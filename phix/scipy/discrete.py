@@ -9,6 +9,7 @@ from phix import ops
 from phix.core.errors import ShapeError
 from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
+from phix.scipy.continuous import beta_log_density, gamma_log_density
 from phix.scipy.distributions import Distribution, Row, distribution
 from phix.scipy.entropies import floats, xlog1py, xlogy
 from phix.scipy.gammas import betaln, gammainc, gammaincc
@@ -47,7 +48,7 @@ def _betabinom_log_mass(k: Any, n: Any, a: Any, b: Any) -> Any:
 
 
 def _nbinom_log_mass(k: Any, n: Any, p: Any) -> Any:
-    return -ops.log(n + k) - betaln(k + 1, n) + n * ops.log(p) + xlog1py(k, -p)
+    return beta_log_density(p, n, k + 1) + ops.log(p) - ops.log(n + k)
 
 
 _ROWS = {
@@ -62,7 +63,7 @@ _ROWS = {
     ),
     "binom": Row(
         "n p", _up_to_count, _zero, lambda n, p: _is_count(n) & _is_part(p), False,
-        logpmf=lambda k, n, p: _log_choices(n, k) + xlogy(k, p) + xlog1py(n - k, -p),
+        logpmf=lambda k, n, p: beta_log_density(p, k + 1, n - k + 1) - ops.log(n + 1),
     ),
     "geom": Row(
         "p", lambda p: (1.0, math.inf), lambda p: 1.0, lambda p: (p > 0) & (p <= 1), False,
@@ -74,7 +75,7 @@ _ROWS = {
     ),
     "poisson": Row(
         "mu", _from_zero, _zero, lambda mu: mu >= 0, False,
-        logpmf=lambda k, mu: xlogy(k, mu) - ops.lgamma(k + 1) - mu,
+        logpmf=lambda k, mu: gamma_log_density(mu, k + 1),
         cdf=lambda k, mu: gammaincc(k + 1, mu), sf=lambda k, mu: gammainc(k + 1, mu),
     ),
 }  # fmt: skip

@@ -205,6 +205,7 @@ def poch(z: TensorLike, m: TensorLike) -> Tensor:
         own, count = ops.where(few, z, 0.0), ops.where(few, m, 1.0)
         beside = _smooth_gamma(own + count) * (_smooth_gamma(1 - own) * _sine_of_pi(own) / math.pi)
         value = ops.where(vanishes, ops.where(few, beside, 0.0), value)
+        value = ops.where(_is_pole(z + m) & ~_is_pole(z), math.inf, value)
         limit = ops.where(m > 0, math.inf, ops.where(m < 0, 0.0, ops.where(m == 0, 1.0, m)))
         return ops.where(endless, limit, value)
 

@@ -13,6 +13,7 @@ from phix import ops
 from phix.api.custom import custom_jvp
 from phix.api.gradients import jvp
 from phix.core import dtypes as dt
+from phix.core.rules import origin
 from phix.core.tensor import Tracer
 from phix.primitives.pointwise import broadcast_shapes
 from phix.scipy.entropies import floats
@@ -52,7 +53,15 @@ def smooth(function: Function, *slopes: Function | None) -> Function:
 
 def _is_nothing(tangent: Any) -> bool:
     """Whether it is known to be zero: that of an argument that is not differentiated."""
-    return not isinstance(tangent, Tracer) and not ops.any(tangent != 0).item()
+    if isinstance(tangent, Tracer):
+        made = origin(tangent)
+        return (
+            made is not None
+            and made.op == "full"
+            and type(made.args[1]) in (int, float)
+            and not made.args[1]
+        )
+    return not ops.any(tangent != 0).item()
 
 
 def in_float64(function: Function, *values: Any) -> Any:

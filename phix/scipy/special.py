@@ -24,6 +24,7 @@ from phix.scipy.gammas import (
     multigammaln,
     poch,
 )
+from phix.scipy.hypergeometric import hyp1f1, hyp2f1
 from phix.scipy.incomplete_beta import betainc
 from phix.scipy.integrals import dawsn, exp1, expi, expn, ndtri, owens_t, spence
 from phix.scipy.oscillations import fresnel, sici
@@ -87,8 +88,8 @@ globals().update({name: _of_one(name, op) for name, op in _OF_ONE.items()})
 __all__ = [
     *_OF_ONE, "bernoulli", "bessel_jn", "beta", "betainc", "betaln", "boxcox", "boxcox1p",
     "comb", "dawsn", "entr", "exp1", "expi", "expn", "factorial", "fresnel", "gamma",
-    "gammainc", "gammaincc", "gammasgn", "kl_div", "log_softmax", "loggamma", "logit",
-    "logsumexp", "multigammaln", "ndtri", "owens_t", "poch", "polygamma", "rel_entr", "sici",
-    "softmax", "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "zeta",
+    "gammainc", "gammaincc", "gammasgn", "hyp1f1", "hyp2f1", "kl_div", "log_softmax",
+    "loggamma", "logit", "logsumexp", "multigammaln", "ndtri", "owens_t", "poch", "polygamma",
+    "rel_entr", "sici", "softmax", "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
 __dir__ = _face(__all__)

@@ -10,25 +10,27 @@ import math
 from typing import Any
 
 from phix import ops
+from phix.core import dtypes as dt
 from phix.core.annotations import FloatLike
+from phix.core.attrs import as_dim
 from phix.core.errors import ShapeError
 from phix.core.given import takes
 from phix.core.later import method_of
 from phix.sparse.arithmetic import add, multiply
 from phix.sparse.tensors import (
     SparseCooTensor,
+    SparseCsrTensor,
     SparseTensor,
     alike,
     as_coalesced,
     as_sparse,
     as_tensor,
-    counted,
+    cast,
     ends_of,
     expanded,
     indices_of,
     keys_of,
     may_be_equal,
-    merged,
     reordered,
     sized,
     strides_of,
@@ -65,8 +67,8 @@ def matmul(x: Any, y: Any) -> Any:
     Returns:
         A dense tensor if one is dense; it takes memory for one row of the dense one for each
         stored value. Of two sparse ones a coalesced sparse tensor, CSR if x is, which has a value
-        wherever two stored ones meet; it takes memory for each such pair. How many there are is
-        computed where the program runs.
+        wherever two stored ones meet. How many there are is computed where the program runs, row by
+        row, and takes no memory for the terms.
 
     Raises:
         ShapeError: the inner dims differ, or the axes in front.
@@ -119,26 +121,45 @@ def _product(x: Any, dense: Any) -> Any:
     return ops.reshape(found, [*front, rows, found.shape[-1]]) if front else found
 
 
+def _by_rows(x: Any, names_rows: bool) -> tuple[Any, Any, Any]:
+    """Where the rows of all matrices begin, the column of each entry, and its value.
+
+    A column that names a row of the other operand counts the rows of the matrices before, too.
+    """
+    if isinstance(x, SparseCsrTensor) and x.ndim == 2:
+        return x.crows, x.cols, x.values
+    coo = expanded(x if isinstance(x, SparseCsrTensor) else as_coalesced(x))
+    front, (rows, inner) = x.shape[:-2], x.shape[-2:]
+    starts = ends_of(keys_of(coo.indices[:-1], (*front, rows)), math.prod((*front, rows)))
+    if not (front and names_rows):
+        return starts, coo.indices[-1], coo.values
+    of = ops.concat([coo.indices[:-2], coo.indices[-1:]], 0)
+    return starts, keys_of(of, (*front, inner)), coo.values
+
+
 def _sparse_product(x: Any, y: Any) -> Any:
-    """Each value of x meets the stored row of y that its column names."""
+    """Row by row, each value of x meets the stored row of y that its column names."""
     *front, rows, inner = x.shape
     if tuple(front) != y.shape[:-2] or y.shape[-2] != inner:
         raise ShapeError(f"x {x.shape} has no product with y {y.shape}: other inner dims, or front")
-    dims = (*front, rows, y.shape[-1])
+    dims, columns = (*front, rows, y.shape[-1]), y.shape[-1]
     strides_of(dims)
-    kind, x, y = x, expanded(x), expanded(as_coalesced(y))
-    of = keys_of(ops.concat([x.indices[:-2], x.indices[-1:]], 0), (*front, inner))
-    held = keys_of(y.indices[:-1], y.shape[:-1])
-    starts = ends_of(held, math.prod(y.shape[:-1]))
-    begins = ops.gather(starts, of)
-    times = ops.gather(starts, of + 1) - begins
-    left = ops.repeat_interleave_with_tensor_index(counted(of), times, 0)
-    right = counted(left) + ops.gather(begins - (ops.cumsum(times, 0) - times), left)
-    to = keys_of(x.indices[:-1], (*front, rows)) * y.shape[-1]
-    keys, where = merged(ops.gather(to, left) + ops.gather(y.indices[-1], right))
-    terms = ops.gather(x.values, left) * ops.gather(y.values, right)
-    found = SparseCooTensor(indices_of(keys, dims), summed(terms, where, keys.shape[0]), dims, True)
-    return alike(found, kind)
+    x_starts, x_cols, x_values = _by_rows(x, names_rows=True)
+    y_starts, y_cols, y_values = _by_rows(y, names_rows=False)
+    is_bool = x_values.dtype == y_values.dtype == dt.bool_
+    places = (x_starts, x_cols, y_starts, y_cols)
+    ends = ops.cumsum(ops.sparse_product_counts(*places, columns), 0)
+    starts = ops.concat([ops.zeros([1], "int64"), ends], 0)
+    cols = ops.sparse_product_columns(*places, starts, columns, as_dim(starts[-1]))
+    x_values = cast(x_values, "int32") if is_bool else x_values
+    values = ops.sparse_product_terms(x_values, y_values, *places, starts, cols, columns)
+    values = cast(values, dt.bool_) if is_bool else values
+    found = SparseCsrTensor(starts, cols, values, (math.prod((*front, rows)), columns), True)
+    if not front:
+        return found if isinstance(x, SparseCsrTensor) else expanded(found)
+    at = expanded(found).indices
+    indices = ops.concat([indices_of(at[0], (*front, rows)), at[1:]], 0)
+    return alike(SparseCooTensor(indices, values, dims, True), x)
 
 
 @takes()

@@ -31,7 +31,8 @@ def _as_they_are() -> Callable[[], None]:
     def restore() -> None:
         if module is not None:
             for name in module.__all__[len(names) :]:
-                remove_method(name, vars(module).pop(name, None))
+                remove_method(name, vars(module).get(name))
+                vars(module).pop(name, None)
             module.__all__[:] = names
 
     return restore

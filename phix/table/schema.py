@@ -53,6 +53,7 @@ _NUMBER_SUFFIX = re.compile(r"(?<=[0-9.])[fFlL]+\b")
 _DTYPE = re.compile(r"(?:\w+::)*DataType::(\w+)$")
 _LAYOUT = re.compile(r"(?:\w+::)*DataLayout::(\w+)$")
 _PLACES = ("{}", "Place()", "CPUPlace()", "phi::Place()", "phi::CPUPlace()")
+_MARKS = re.compile(r"""[](){}\[,"']""")  # where a text may be split, and what keeps it together
 _OUTPUT = re.compile(r"Tensor(\[\])?\s*(?:\(\s*(\w+)\s*\))?\s*(?:\{(.*)\})?$")
 _FORWARD = re.compile(r"(\w+)\s*(\(.*\))\s*->\s*(.+)$", re.DOTALL)
 
@@ -64,36 +65,30 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return difflib.get_close_matches(word, sorted(known), n=1, cutoff=0)[0]
 
 
-def split_top(text: str, separator: str = ",") -> list[str]:
-    """``text`` at each separator outside brackets and quotes; parts stripped, an empty end dropped.
+def split_top(text: str) -> list[str]:
+    """``text`` at each comma outside brackets and quotes; parts stripped, an empty end dropped.
 
     >>> split_top('int[] a={1, 1}, str b="x,y"')
     ['int[] a={1, 1}', 'str b="x,y"']
     """
-    if not any(c in text for c in "({[\"'"):
-        parts = [part.strip() for part in text.split(separator)]
-    else:
-        parts = [part.strip() for part in _split_nested(text, separator)]
+    parts, depth, start, quote = [], 0, 0, ""
+    for found in _MARKS.finditer(text):
+        mark = found[0]
+        if quote:
+            quote = "" if mark == quote else quote
+        elif mark in "\"'":
+            quote = mark
+        elif mark in "({[":
+            depth += 1
+        elif mark in ")}]":
+            depth -= 1
+        elif depth == 0:
+            parts.append(text[start : found.start()].strip())
+            start = found.end()
+    parts.append(text[start:].strip())
     if parts[-1] == "":
         parts.pop()
     return parts
-
-
-def _split_nested(text: str, separator: str) -> list[str]:
-    parts, depth, start, quote = [], 0, 0, ""
-    for i, c in enumerate(text):
-        if quote:
-            quote = "" if c == quote else quote
-        elif c in "\"'":
-            quote = c
-        elif c in "({[":
-            depth += 1
-        elif c in ")}]":
-            depth -= 1
-        elif c == separator and depth == 0:
-            parts.append(text[start:i])
-            start = i + 1
-    return [*parts, text[start:]]
 
 
 @cache

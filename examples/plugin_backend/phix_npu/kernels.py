@@ -17,6 +17,7 @@ import phix
 from phix.core.windows import explicit_paddings
 from phix_npu.factorisations import FACTORISATIONS, eig, eigh, lu, qr, svd
 from phix_npu.hardware import CARD, Handle
+from phix_npu.sparse_products import SPARSE_PRODUCTS
 
 Array = np.ndarray
 _NARROW = (phix.float16, phix.bfloat16)
@@ -491,7 +492,7 @@ _COMPOSITES = {"attention": _attention}
 # Each op as a function of arrays and attributes, and how many outputs it has, if not one.
 FUNCTIONS = {
     **_UFUNCS, **_POINTWISE, **_REDUCTIONS, **_SHAPES, **_INDEXING, **FACTORISATIONS, **_OTHERS,
-    **_SEVERAL, **_COMPOSITES,
+    **_SEVERAL, **SPARSE_PRODUCTS, **_COMPOSITES,
 }  # fmt: skip
 OUTPUTS = {
     "argsort": 2, "topk": 2, "cummax": 2, "cummin": 2, "lu": 3, "qr": 2, "svd": 3,

@@ -31,7 +31,7 @@ from phix.kernels.loops.value import Value as Value
 from phix.kernels.loops.value import buffer_value as buffer_value
 from phix.kernels.loops.value import constant as constant
 from phix.kernels.loops.value import rounded, unrounded
-from phix.kernels.scalar import bodies
+from phix.kernels.scalar import expansion
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Complex, Expr
 
@@ -79,9 +79,9 @@ class Builder(DimExpressions):
     def observe(self, graph: Graph, values: dict[Any, Value]) -> None:
         """Hear of a graph before it is lowered; builders that keep a record do (``report``)."""
 
-    def body(self, op_name: str) -> Callable[..., Any]:
-        """The scalar body of a pointwise primitive."""
-        return bodies.get(op_name)
+    def applied(self, op_name: str, *elements: Element, **attrs: Any) -> Any:
+        """The scalar body of a pointwise primitive at these operands."""
+        return expansion.applied(op_name, elements, attrs)
 
     # -- reading ---------------------------------------------------------------------------
     def element(self, value: Value, indices: tuple[Expr, ...]) -> Element:

@@ -133,10 +133,11 @@ class AttentionCall:
             seen = self.seen(read(column), batch, row, column)
             b.emit(ir.Assign((top,), (sc.binary("maximum", top, seen),), True))
         (total,) = b.mutable(sc.const(0, scores.dtype))
-        exp = b.body("exp")
         with b.loops((self.keys,), "reduction") as (column,):
             seen = self.seen(read(column), batch, row, column)
-            (weight,) = b.mutable(exp(seen - top))  # what it is made of is about to change
+            (weight,) = b.mutable(
+                b.applied("exp", seen - top)
+            )  # what it is made of is about to change
             b.emit(ir.Store(scores, (place(column),), weight))
             b.emit(ir.Assign((total,), (total + weight,), True))
         with b.loops((self.keys,)) as (column,):

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from phix.core import dims as dm
-from phix.core import dtypes as dt
 from phix.core import graph as gr
 from phix.core import settings
 from phix.core.errors import KernelNotFoundError
@@ -27,9 +23,9 @@ from phix.kernels.loops.nodes import Buffer, Element, LoopProgram
 from phix.kernels.lowering import fusion, library_step, linked_step
 from phix.kernels.lowering.accumulation import accumulated, chosen, covered
 from phix.kernels.lowering.registry import RULES, Task, load_families
-from phix.kernels.scalar import bodies
+from phix.kernels.scalar import expansion
 from phix.kernels.scalar import language as sc
-from phix.kernels.scalar.language import Complex, Expr
+from phix.kernels.scalar.language import Expr
 
 
 def lower(
@@ -245,50 +241,14 @@ def _cost_of(equation: Equation) -> int:
         return fusion.REDUCTION_COST
     if equation.op.name in RULES:
         return 0
-    dtypes = _body_dtypes(equation)
-    return _body_cost(equation.op.name, dtypes, equation.attrs, equation.op.attr_names)
+    own = [a.meta.dtype for a in gr.flat(equation.inputs)]
+    dtypes = tuple([d if d.kind == "c" else ir.scalar_dtype(d) for d in own])
+    return expansion.cost(equation.op.name, dtypes, _named_attrs(equation))
 
 
 # -- pointwise -----------------------------------------------------------------------------
-def _body_dtypes(equation: Equation) -> tuple[np.dtype, ...]:
-    return tuple(a.meta.dtype for a in gr.flat(equation.inputs))
-
-
-def _apply(b: Builder, equation: Equation, elements: list[Element]) -> Any:
-    attrs = dict(zip(equation.op.attr_names, equation.attrs))
-    return b.body(equation.op.name)(*elements, **attrs)
-
-
-@lru_cache(maxsize=4096)
-def _cached_cost(name: str, dtypes: tuple[np.dtype, ...], attrs: tuple[Any, ...]) -> int:
-    body = bodies.get(name)
-    elements: list[Element] = []
-    for k, dtype in enumerate(dtypes):
-        scalar = ir.scalar_dtype(dtype)
-        parts = [sc.var(f"{p}{k}", scalar) for p in ("re", "im")]
-        elements.append(Complex(*parts) if dt.is_complex(dtype) else parts[0])
-    result = body(*elements, **dict(attrs))
-    roots = [result.real, result.imag] if isinstance(result, Complex) else [result]
-    seen: set[Expr] = set()
-    while roots:
-        expr = roots.pop()
-        if expr not in seen:
-            seen.add(expr)
-            roots.extend(expr.args)
-    return sum([_WEIGHTS.get(e.fn, 1) for e in seen])
-
-
-_WEIGHTS = {"const": 0, "var": 0, "cast": 0, "bitcast": 0, "select": 1, "div": 4, "sqrt": 6,
-            "quotient": 20, "rest": 20, "call": 40, "neg": 0, "fabs": 0}  # fmt: skip
-
-
-def _body_cost(
-    name: str, dtypes: tuple[np.dtype, ...], attrs: tuple[Any, ...], names: tuple[str, ...]
-) -> int:
-    try:
-        return _cached_cost(name, dtypes, tuple(zip(names, attrs)))
-    except TypeError:  # an attribute that does not hash
-        return 10
+def _named_attrs(equation: Equation) -> dict[str, Any]:
+    return dict(zip(equation.op.attr_names, equation.attrs))
 
 
 def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...], meta: MetaTensor) -> Value:
@@ -300,7 +260,7 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...], meta: Me
             f"lowering for it, or decompose it"
         )
     operands: list[Value] = gr.flat(inputs)
-    dims = meta.dims
+    dims, attrs = meta.dims, _named_attrs(equation)
 
     # of chains of these, few frames an equation: no comprehensions
     def at(indices: tuple[Expr, ...]) -> Element:
@@ -308,14 +268,14 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...], meta: Me
         for v in operands:
             own = broadcast_indices(b, v.dims, dims, indices)
             elements.append(b.element(v, own))
-        return _apply(b, equation, elements)
+        return b.applied(op.name, *elements, **attrs)
 
     def flat(i: Expr) -> Element:
         elements = []
         for v in operands:
             first = (ZERO,) * len(v.dims)
             elements.append(b.element(v, first) if is_single(v) else b.flat_element(v, i))
-        return _apply(b, equation, elements)
+        return b.applied(op.name, *elements, **attrs)
 
     own = _cost_of(equation)
     cost = own + sum(v.cost if v.buffer is None else 1 for v in operands)

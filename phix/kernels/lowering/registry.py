@@ -32,6 +32,7 @@ _FAMILIES = (
     "indexing",
     "scatter",
     "sorting",
+    "sparse_products",
     "topk",
     "random",
     "control_flow",

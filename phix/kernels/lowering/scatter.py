@@ -13,12 +13,25 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer, Element
 from phix.kernels.lowering.indexing import wrapped
 from phix.kernels.lowering.lower import broadcast_element
-from phix.kernels.lowering.reduction import ALL, ANY, MAX, MIN, PROD, SUM, Monoid, as_dtype, sum_of
+from phix.kernels.lowering.reduction import (
+    ALL,
+    ANY,
+    MAX,
+    MIN,
+    PROD,
+    SUM,
+    Monoid,
+    accumulator_dtype,
+    as_dtype,
+    converted,
+    sum_of,
+)
 from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
@@ -53,6 +66,18 @@ def _combined(
     return new
 
 
+def _written(
+    b: Builder, task: Task, write: Callable[[Buffer], None], adds: bool, repeats: dm.DimLike
+) -> Value:
+    """What ``write`` puts into a buffer. Of half precision it adds in float32, and rounds once,
+    unless each place is written to at most once: ``repeats`` is how often at most."""
+    (meta,) = task.metas
+    wide = MetaTensor(meta.dims, accumulator_dtype(meta.dtype))
+    if not adds or wide.dtype == meta.dtype or dm.is_one(repeats):
+        return b.written((meta,), write)[0]
+    return converted(b, b.written((wide,), write)[0], meta.dtype)
+
+
 @lowering("scatter", "whole")
 def scatter(
     b: Builder, x: Value, index: Value, updates: Value, overwrite: bool, *, task: Task
@@ -75,7 +100,7 @@ def scatter(
         _each(b, out, updates.dims, place, lambda idx, old: zero)
         _each(b, out, updates.dims, place, _combined(b, out, read, sum_of(out.dtype)))
 
-    return b.written(task.metas, write)[0]
+    return _written(b, task, write, not overwrite, dm.product(index.dims))
 
 
 @lowering("scatter_nd_add", "whole")
@@ -97,7 +122,7 @@ def scatter_nd_add(b: Builder, x: Value, index: Value, updates: Value, *, task: 
         read = lambda idx: b.element(updates, idx)  # noqa: E731
         _each(b, out, updates.dims, place, _combined(b, out, read, sum_of(out.dtype)))
 
-    return b.written(task.metas, write)[0]
+    return _written(b, task, write, True, dm.product(index.dims[:-1]))
 
 
 def _computed_before(b: Builder, value: Value, x: Value) -> None:
@@ -146,7 +171,7 @@ def index_put(
         monoid = sum_of(out.dtype) if accumulate else None
         _each(b, out, dims, place, _combined(b, out, read, monoid))
 
-    return b.written(task.metas, write)[0]
+    return _written(b, task, write, accumulate, dm.product(batch))
 
 
 def _broadcast_dims(a: dm.Shape, c: dm.Shape) -> dm.Shape:
@@ -183,7 +208,7 @@ def put_along_axis(
         old, new = b.element(arr, idx), as_dtype(read(row), arr.dtype)
         if monoid is not None and include_self:
             new = monoid.combine(old, new)
-        return b.body("where")(is_there, new, old)
+        return b.applied("where", is_there, new, old)
 
     def write(out: Buffer) -> None:
         b.settled(indices)
@@ -199,7 +224,8 @@ def put_along_axis(
 
     if task.is_chosen:
         return Value(arr.dims, arr.dtype, choice, None, values.cost + 4)
-    return b.written(task.metas, write)[0]
+    adds = monoid in (SUM, PROD)
+    return _written(b, task, write, adds, 2 if reduce == "mean" else dims[axis])
 
 
 def _monoid(reduce: str, dtype: np.dtype) -> Monoid | None:

@@ -124,22 +124,16 @@ class Opaque(Builder):
 
     MODULES = ("exponential", "power", "special", "trigonometric")
 
-    def body(self, op_name: str) -> Callable[..., Any]:
-        real = super().body(op_name)
-        if registry.module(op_name) not in self.MODULES:
-            return real
-
-        def call(*elements: Any, **attrs: Any) -> Any:
-            result = real(*elements, **attrs)
-            parts = [p for e in elements for p in _parts(e)]
-            real_part = _parts(result)[0]
-            if not dt.is_float(real_part.dtype):
-                return result
-            made = Expr("call", tuple(parts), real_part.dtype, op_name)
-            # one call gives both parts; how they differ does not matter here
-            return Complex(made, -made) if isinstance(result, Complex) else made
-
-        return call
+    def applied(self, op_name: str, *elements: Element, **attrs: Any) -> Any:
+        result = super().applied(op_name, *elements, **attrs)
+        real_part = _parts(result)[0]
+        is_one = registry.module(op_name) in self.MODULES and dt.is_float(real_part.dtype)
+        if not is_one:
+            return result
+        parts = [p for e in elements for p in _parts(e)]
+        made = Expr("call", tuple(parts), real_part.dtype, op_name)
+        # one call gives both parts; how they differ does not matter here
+        return Complex(made, -made) if isinstance(result, Complex) else made
 
 
 def _parts(element: Any) -> tuple[Expr, ...]:

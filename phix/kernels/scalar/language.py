@@ -58,7 +58,12 @@ class Expr:
         if found is None:
             found = super().__new__(cls)
             found.fn, found.args, found.dtype, found.data = fn, args, dtype, data
-            found.operand_loads = _loads_of(args) if args else ()
+            loads: tuple[Expr, ...] = ()
+            for arg in args:  # not a function of its own: no other is called as often
+                more = (*arg.operand_loads, arg) if arg.fn == "load" else arg.operand_loads
+                if more and more != loads:
+                    loads = tuple(dict.fromkeys((*loads, *more))) if loads else more
+            found.operand_loads = loads
             found = _interned.setdefault(key, found)
         return found
 
@@ -141,15 +146,6 @@ class Expr:
 
 
 Scalar = Union[Expr, Number]
-
-
-def _loads_of(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    found: tuple[Expr, ...] = ()
-    for arg in args:
-        more = (*arg.operand_loads, arg) if arg.fn == "load" else arg.operand_loads
-        if more and more != found:
-            found = tuple(dict.fromkeys((*found, *more))) if found else more
-    return found
 
 
 def const(value: Number, dtype: np.dtype) -> Expr:

@@ -282,8 +282,21 @@ def _run_of_totals(loop: For, total: Buffer) -> tuple[Expr, For] | None:
     (columns,) = moving
     readers = [s for s in ir.walk(loop.body) if s is not store and old in _loads(s)]
     plain = columns.start is ir.ZERO and form[0][columns.index] == UNIT
-    fixed = not any(e.fn == "var" and e in {s.index for s in inner} for e in _parts(columns.extent))
+    changing = {s.index for s in inner if s is not columns} | _set_in(loop.body)
+    bounds = (*_parts(columns.extent), *_parts(store.indices[0]))
+    fixed = columns.index not in _parts(columns.extent) and changing.isdisjoint(bounds)
     return (store.indices[0], columns) if plain and fixed and not readers else None
+
+
+def _set_in(body: list[Statement]) -> set[Expr]:
+    """The scalars that a block declares or sets."""
+    found: set[Expr] = set()
+    for s in ir.walk(body):
+        if isinstance(s, Declare):
+            found.add(s.target)
+        elif isinstance(s, Assign):
+            found.update(s.targets)
+    return found
 
 
 def _loads(s: Statement) -> set[Expr]:

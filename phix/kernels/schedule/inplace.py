@@ -116,18 +116,22 @@ def use_outputs(program: LoopProgram, _: Setting) -> None:
             continue
         first = users[0]
         reads = (b for b in uses.of(first).reads if b.kind == "temp" and not ir.is_tiny(b))
-        for temp in sorted(reads, key=lambda b: int(b.name[1:])):
-            is_made = any(uses.number(s) < uses.number(first) for s in uses.writers(temp))
-            if (
-                is_made
-                and temp.dtype == output.dtype
-                and _fits(uses, temp, output)
-                and _replaces(uses, uses.users(temp, output), temp, output)
-            ):
-                uses.rename(temp, output)
-                gone.add(temp)
-                break
+        in_order = sorted(reads, key=lambda b: int(b.name[1:]))
+        temp = next((t for t in in_order if _becomes(uses, t, output, first)), None)
+        if temp is not None:
+            uses.rename(temp, output)
+            gone.add(temp)
     program.temps = [t for t in program.temps if t not in gone and uses.is_touched(t)]
+
+
+def _becomes(uses: Uses, temp: Buffer, output: Buffer, first: Step) -> bool:
+    """Whether a temp can live in the output, which ``first`` reads it for and is first to use."""
+    return (
+        any(uses.number(s) < uses.number(first) for s in uses.writers(temp))
+        and temp.dtype == output.dtype
+        and _fits(uses, temp, output)
+        and _replaces(uses, uses.users(temp, output), temp, output)
+    )
 
 
 def reuse_temps(program: LoopProgram, allowed: Callable[[Kernel], bool]) -> None:

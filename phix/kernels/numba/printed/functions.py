@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Element
 from phix.kernels.report.explanation import Recorder
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar import registry
@@ -58,19 +58,13 @@ class Body:
 class Reader(Recorder):
     """A builder that calls long bodies, and remembers for which equations it makes which kernel."""
 
-    def body(self, op_name: str) -> Callable[..., Any]:
-        real = super().body(op_name)
-
-        def call(*elements: Any, **attrs: Any) -> Any:
-            if not elements or not all(isinstance(e, Expr) for e in elements):
-                return real(*elements, **attrs)
-            key = tuple([e.dtype for e in elements])
-            body = _body(op_name, tuple(attrs.items()), key)
-            if body is None or not body.is_long:
-                return real(*elements, **attrs)
-            return Expr("call", elements, body.expression.dtype, body)
-
-        return call
+    def applied(self, op_name: str, *elements: Element, **attrs: Any) -> Any:
+        given = tuple([e for e in elements if isinstance(e, Expr)])
+        if given and given == elements:
+            body = _body(op_name, tuple(attrs.items()), tuple([e.dtype for e in given]))
+            if body is not None and body.is_long:
+                return Expr("call", given, body.expression.dtype, body)
+        return super().applied(op_name, *elements, **attrs)
 
 
 _bodies: dict[Any, Body | None] = {}
