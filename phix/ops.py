@@ -222,7 +222,8 @@ __all__ = [
     "slogdet_v2_grad",
     "softmax", "softmax_", "softmax_grad", "softplus", "softplus_grad", "softshrink", "softsign",
     "softsign_grad", "solve", "solve_grad", "sort", "sort_grad",
-    "sparse_attention", "spectral_norm", "split", "split_grad", "split_with_num",
+    "sparse_attention", "sparse_product_columns", "sparse_product_counts", "sparse_product_terms",
+    "sparse_product_terms_grad", "spectral_norm", "split", "split_grad", "split_with_num",
     "split_with_num_grad",
     "sqrt", "sqrt_", "sqrt_grad", "sqrtm", "sqrtm_grad", "square", "square_", "square_grad",
     "squared_l2_norm", "squared_l2_norm_grad", "squeeze", "squeeze_",
@@ -12270,6 +12271,92 @@ _topk_grad = define(
 def topk_grad(x, indices, out_grad, k, axis, largest, sorted):
     """Backward of :func:`topk`."""
     return bind(_topk_grad, (x, indices, out_grad), (k, axis, largest, sorted))
+
+
+# -- yaml/sparse_products.yaml ---------------------------------------------------------------------
+define = definer("yaml/sparse_products.yaml", family="sparse_products")
+
+_sparse_product_counts = define(
+    "sparse_product_counts",
+    "(Tensor x_starts, Tensor x_cols, Tensor y_starts, Tensor y_cols, int64_t columns)",
+    "Tensor(out)", infer_meta=("SparseProductCountsInferMeta", None), traits=("nondifferentiable",)
+)
+def sparse_product_counts(
+    x_starts: TensorLike, x_cols: TensorLike, y_starts: TensorLike, y_cols: TensorLike,
+    columns: DimLike
+) -> Tensor:
+    """In how many different columns, of so many, each row of a product of two sparse matrices has
+    terms: an int64 for each row.
+
+    Args:
+        x_starts, x_cols, y_starts, y_cols: tensor.
+        columns: int.
+    """
+    return bind(_sparse_product_counts, (x_starts, x_cols, y_starts, y_cols), (columns,))
+
+_sparse_product_columns = define(
+    "sparse_product_columns",
+    "(Tensor x_starts, Tensor x_cols, Tensor y_starts, Tensor y_cols, Tensor starts, "
+    "int64_t columns, int64_t size)", "Tensor(out)",
+    infer_meta=("SparseProductColumnsInferMeta", None), traits=("nondifferentiable",)
+)
+def sparse_product_columns(
+    x_starts: TensorLike, x_cols: TensorLike, y_starts: TensorLike, y_cols: TensorLike,
+    starts: TensorLike, columns: DimLike, size: DimLike
+) -> Tensor:
+    """The columns, of so many, in which the rows of a product of two sparse matrices have terms, in
+    order: those of row r from starts[r] on, int64s, size in all. starts are the sums of
+    sparse_product_counts.
+
+    Args:
+        x_starts, x_cols, y_starts, y_cols, starts: tensor.
+        columns, size: int.
+    """
+    return bind(
+        _sparse_product_columns, (x_starts, x_cols, y_starts, y_cols, starts), (columns, size)
+    )
+
+_sparse_product_terms = define(
+    "sparse_product_terms",
+    "(Tensor x, Tensor y, Tensor x_starts, Tensor x_cols, Tensor y_starts, Tensor y_cols, "
+    'Tensor starts, Tensor cols, int64_t columns, str of="product")', "Tensor(out)",
+    infer_meta=("SparseProductTermsInferMeta", None), backward="sparse_product_terms_grad",
+    jvp="bilinear", traits=("promote(x, y)",), dtypes=("int", "float", "complex")
+)
+def sparse_product_terms(
+    x: TensorLike, y: TensorLike, x_starts: TensorLike, x_cols: TensorLike, y_starts: TensorLike,
+    y_cols: TensorLike, starts: TensorLike, cols: TensorLike, columns: DimLike, of: str = "product"
+) -> Tensor:
+    """Sums over the terms of a product of two sparse matrices, whose rows are at starts and cols. A
+    term is a value k of the left matrix, one l of the row of the right that its column names, and
+    the place m of the product in that row and column. of "product": out[m] = sum of x[k] * y[l];
+    "left": out[k] = sum of x[l] * y[m]; "right": out[l] = sum of x[k] * y[m].
+
+    Args:
+        x, y: tensor, int, float or complex.
+        x_starts, x_cols, y_starts, y_cols, starts, cols: tensor.
+        columns: int.
+        of: str.
+    """
+    return bind(
+        _sparse_product_terms, (x, y, x_starts, x_cols, y_starts, y_cols, starts, cols),
+        (columns, of)
+    )
+
+_sparse_product_terms_grad = define(
+    "sparse_product_terms_grad",
+    "(Tensor x, Tensor y, Tensor x_starts, Tensor x_cols, Tensor y_starts, Tensor y_cols, "
+    "Tensor starts, Tensor cols, Tensor out_grad, int64_t columns, str of)",
+    "Tensor(x_grad), Tensor(y_grad)", forward="sparse_product_terms"
+)
+def sparse_product_terms_grad(
+    x, y, x_starts, x_cols, y_starts, y_cols, starts, cols, out_grad, columns, of
+):
+    """Backward of :func:`sparse_product_terms`."""
+    return bind(
+        _sparse_product_terms_grad,
+        (x, y, x_starts, x_cols, y_starts, y_cols, starts, cols, out_grad), (columns, of)
+    )
 
 
 # -- yaml/special.yaml -----------------------------------------------------------------------------
