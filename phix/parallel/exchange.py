@@ -88,16 +88,10 @@ class Group:
             return False
         return kind != "permute" or hasattr(self.comm, "Isendrecv")
 
-    def begin(
-        self,
-        kind: str,
-        detail: Sequence[int],
-        x: np.ndarray,
-        out: np.ndarray,
-        source: Source | None = None,
-    ) -> in_flight.Flight:
-        """Begin a step that ``in_flight.finish`` ends: until then ``x`` must stay as it is."""
-        flight = _RankFlight(self, kind, detail, x, out, source)
+    def begin(self, kind: str, *given: Any) -> in_flight.Flight:
+        """Begin a step, given as to ``run``, that ``in_flight.finish`` ends: until then ``x`` must
+        stay as it is."""
+        flight = _RankFlight(self, kind, *given)
         with in_flight.Undisturbed():
             flight.begin()
             in_flight.begin(flight)
