@@ -10,8 +10,7 @@ from __future__ import annotations
 from phix.core import dims as dm
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.effects import Effects, effects_of
-from phix.kernels.loops.nodes import Buffer, HostStep, LoopProgram, StartStep, Step, WaitStep
-from phix.kernels.schedule.pipeline import Setting
+from phix.kernels.loops.nodes import Buffer, HostStep, StartStep, Step, WaitStep
 
 # What is in flight keeps memory: so many collectives at most, and of those that give more than they
 # take (weights that are gathered) the next one besides the one in use.
@@ -21,18 +20,14 @@ _MOST_PASSED = 64
 _GUESS = 256  # of dims that are not known
 
 
-def overlap_collectives(program: LoopProgram, _: Setting) -> None:
-    """The pass: put off the waits for collectives, and what needs their results."""
-    program.steps = _overlapped(program.steps)
-
-
-def _overlapped(steps: list[Step]) -> list[Step]:
+def overlapped(steps: list[Step]) -> list[Step]:
+    """The steps in the order in which collectives overlap with what does not need them."""
     if not any(isinstance(s, HostStep) for s in ir.walk_steps(steps)):
         return steps
     order = _Order()
     for step in steps:
         for block in ir.blocks(step):
-            block[:] = _overlapped(block)
+            block[:] = overlapped(block)
         order.take(step)
     order.release(len(order.later))
     return _joined(order.done)

@@ -70,7 +70,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
     "cpu": (
         LoopPass("use_outputs", "schedule.inplace"),
         LoopPass("free_early", "schedule.ordering"),
-        LoopPass("overlap_collectives", "schedule.overlap"),
+        LoopPass("overlap_collectives", "schedule.ordering"),
         LoopPass("collapse_loops", "schedule.collapse"),
         LoopPass("shrink_temps", "schedule.shrinking"),
         LoopPass("reuse_temps", "cpu.native_program"),
