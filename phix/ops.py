@@ -11110,19 +11110,20 @@ def psroi_pool_double_grad(
 define = definer("yaml/run_time_sizes.yaml", family="run_time_sizes")
 
 _true_positions = define(
-    "true_positions", "(Tensor mask, int64_t size, int64_t fill=0)", "Tensor(out)",
+    "true_positions", "(Tensor mask, int64_t size, int64_t fill=0, int lead=0)", "Tensor(out)",
     infer_meta=("TruePositionsInferMeta", None), traits=("nondifferentiable", "promote(mask)"),
     dtypes=("bool",)
 )
-def true_positions(mask: TensorLike, size: DimLike, fill: DimLike = 0) -> Tensor:
+def true_positions(mask: TensorLike, size: DimLike, fill: DimLike = 0, lead: int = 0) -> Tensor:
     """The flat positions, an int64 each, of the first `size` true elements of mask in order, and
-    `fill` behind them where there are fewer.
+    `fill` behind them where there are fewer. The first `lead` axes count masks, each of which has
+    its own.
 
     Args:
         mask: tensor, bool.
-        size, fill: int.
+        size, fill, lead: int.
     """
-    return bind(_true_positions, (mask,), (size, fill))
+    return bind(_true_positions, (mask,), (size, fill, lead))
 
 _nonzero = define(
     "nonzero", "(Tensor condition)", "Tensor(out)", infer_meta=("NonZeroInferMeta", None),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,10 @@ class GpuArray:
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=int(self.array.ctypes.data))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from phix.kernels.schedule.pipeline import lowered, run
 from phix.kernels.schedule.prover import SLOTS, PassFault, Prover, differences, spread
 
 # The rewrites that make a product another sum.
-PRODUCTS = ("small_products", "dot_products", "joined_columns", "winograd")
+PRODUCTS = ("small_products", "dot_products", "joined_columns", "thin_products", "winograd")
 
 
 # -- programs ------------------------------------------------------------------------------------

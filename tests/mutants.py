@@ -356,6 +356,7 @@ class Judge:
         def run() -> int:
             if not names:
                 return 0
+            importlib.import_module("phix.core.disk_cache").source_digest.cache_clear()
             if not mutation.block or not self.put_into_functions(mutation, path):
                 command = [sys.executable, "-m", "pytest", "-x", *PYTEST, *names[:200]]
                 return subprocess.run(command, check=False).returncode

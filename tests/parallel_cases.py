@@ -1,6 +1,7 @@
 """Programs on a mesh, each beside what NumPy makes of the whole data, run by all ranks of mpiexec:
 
     mpiexec -n 4 python -m tests.parallel_cases
+    mpiexec -n 2 python -m tests.parallel_cases gpu
 
 A case is a function of parts, its specs, its whole arguments and the whole result expected. Run
 under a virtual mesh as well, by tests/test_parallel.py. Between ranks every collective is the
@@ -585,6 +586,14 @@ def all_cases() -> None:
         print(f"{len(todo)} cases on {plain.size} ranks are right")
 
 
+def on_gpus() -> None:
+    """All cases on tensors on GPUs, one a rank; for machines that have some."""
+    place = mesh({"data": -1}).place
+    assert place.kind == "gpu", "no GPU is here: python -m phix info says why"
+    with phix.device(place):
+        all_cases()
+
+
 # -- programs that go wrong ----------------------------------------------------------------------
 def mismatches() -> None:
     """Ranks that do not do the same, on a mesh with checks: each is found, and nothing hangs."""
@@ -632,6 +641,8 @@ def main(what: str = "cases") -> None:
     with machine_code.unoptimised():
         if what == "cases":
             all_cases()
+        elif what == "gpu":
+            on_gpus()
         elif what == "failing":
             failing()
         else:

@@ -86,7 +86,8 @@ def f(x):
 
 
 x = phix.to_tensor(np.linspace(0, 1, 16, dtype="f"))
-phix.jit(lambda x: ops.cos(x) + 1)(x)  # imports what is imported on first use
+x.sum  # this and the next line import what is imported on first use
+phix.jit(lambda x: ops.cos(x) + 1)(x)
 first = frames(lambda: phix.jit(f)(x))
 grad = phix.grad(f)
 grad(x), grad(x)
@@ -102,5 +103,5 @@ def test_calls_go_through_few_frames(tmp_path: Path) -> None:
         [sys.executable, "-c", _FRAMES], capture_output=True, text=True, check=True, env=env
     )
     first, warm = map(int, run.stdout.split())
-    assert first < 3300
+    assert first < 3145
     assert warm < 190

@@ -462,6 +462,7 @@ def test_complex_arithmetic(dtype):
     np.testing.assert_array_equal(run_body("not_equal", x, y), x != y)
     np.testing.assert_array_equal(run_body("complex", x.real.copy(), x.imag.copy()), x)
     small = x[:10_000]
+    np.testing.assert_array_equal(run_body("pow", small[:2], y=0), [1, 1])
     assert_complex_close(run_body("pow", small, y=3), small.astype("clongdouble") ** 3, 4)
     exact = small.astype("clongdouble") ** np.clongdouble(2.5)
     assert_complex_close(run_body("pow", small, y=2.5), exact, 20)

@@ -335,6 +335,22 @@ def test_labels_that_are_no_class_and_low_precision():
     assert loss[0].item() == pytest.approx(np.log(30000), rel=1e-3)
 
 
+def test_what_is_the_same_in_all_lanes_of_a_mesh_stays_so_behind_a_branch():
+    """So may be a result of its own, beside one that differs."""
+
+    def function(x):
+        total = phix.psum(x, "data")
+        is_small = ops.sum(total) < 9.0
+        return phix.cond(is_small, lambda t, x: (t, x), lambda t, x: (2.0 * t, -x), total, x)
+
+    mesh = phix.parallel.mesh({"data": 2}, virtual=True)
+    run = phix.parallel.spmd(function, mesh, "data", (None, "data"))
+    for x, sign in ((np.arange(4.0), 1), (np.arange(4.0) + 1, -1)):
+        total, parts = run(x)
+        np.testing.assert_array_equal(total, (x[:2] + x[2:]) * (1 if sign > 0 else 2))
+        np.testing.assert_array_equal(parts, sign * x)
+
+
 def test_rows_of_a_table_in_parts(rng):
     mesh = phix.parallel.mesh({"data": 2}, virtual=True)
     table, ids = rng.normal(size=(6, 2)), np.array([[0, 5], [3, 2]])

@@ -7,6 +7,7 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core import donation
 from phix.core.errors import ArgumentError, DonatedTensorError
 
 pytestmark = pytest.mark.unoptimised(4)
@@ -104,6 +105,47 @@ def test_a_dead_tensor_says_where_it_went():
             use()
     with pytest.raises(DonatedTensorError):
         phix.jit(advance, donate_argnums=0)(x)
+
+
+def test_a_gift_ends_before_its_memory_is_written():
+    """Other threads run meanwhile; here what the program itself calls stands for them."""
+    seen = []
+
+    def look(_):
+        with pytest.raises(DonatedTensorError):
+            x.numpy()
+        seen.append(True)
+        return np.float64(1.0)
+
+    f = phix.jit(
+        lambda v: ops.tanh(v * 2.0) + phix.pure_callback(look, phix.spec([], "float64"), v[0]),
+        donate_argnums=0,
+    )
+    for _ in range(2):
+        x = tensor(4)
+        f(x)
+    assert seen == [True, True]
+
+
+def test_what_another_thread_has_begun_to_read_is_copied(monkeypatch):
+    f = phix.jit(lambda v: v * 2.0, donate_argnums=0)
+    f(tensor(5))
+    for turn in range(3):  # alone, read since it was found free, read as a view
+        x = tensor(5)
+        before, found, seen = address(x), x.numpy().copy(), []
+        end = donation.end
+
+        def end_later(t, *story, turn=turn, seen=seen, end=end):
+            seen.append([None, t.data, t.data[1:]][turn])
+            end(t, *story)
+
+        monkeypatch.setattr(donation, "end", end_later)
+        out = f(x)
+        monkeypatch.undo()
+        assert (address(out) == before) is (turn == 0)
+        np.testing.assert_array_equal(out, found * 2.0)
+        if turn:
+            np.testing.assert_array_equal(seen[0], found[turn - 1 :])
 
 
 def test_memory_that_others_see_is_left_alone():

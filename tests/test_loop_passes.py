@@ -214,7 +214,14 @@ def dotted(x: Any, y: Any, v: Any) -> Any:
 F8, F4, F2, BF = "float64", "float32", "float16", "bfloat16"
 _mlp, _pinn = _gradient(relu_network, 0, 1, 2), _gradient(pinn, 0, 1, 2)
 
+
 # name -> (function, dtype, dims of the inputs; "ids" and a bound for rows of a table)
+def rolled(x: Any, y: Any) -> Any:
+    """One axis and two, all elements, and sums and stores beside each other in one loop."""
+    around = ops.roll(x, [2], [1]) * x + ops.roll(x, [-1, 1], [0, 1]) - ops.roll(x, [-3], [1])
+    return around, ops.roll(x, [7]), ops.sum(ops.roll(y, [50]) * y), ops.cumsum(ops.roll(y, [3]))
+
+
 PROGRAMS: dict[str, tuple[Function, str, Shapes]] = {
     "relu network": (_mlp, F8, ((5, 16), (16,), (16, 3), (7, 5))),
     "relu network, wide": (_mlp, F4, ((3, 9), (9,), (9, 2), (20, 3))),
@@ -240,6 +247,7 @@ PROGRAMS: dict[str, tuple[Function, str, Shapes]] = {
     "chosen": (chosen, F8, ((5, 3), (5, 3))),
     "sort": (sorted_rows, F4, ((6, 5),)),
     "cumsum": (running, F8, ((7, 4),)),
+    "rolled": (rolled, F4, ((3, 19), (57,))),
     "running totals": (running_totals, F4, ((3, 130),)),
     "embedding": (_gradient(looked_up, 0, 1), F8, ((6, 4), (4, 3), ("ids", 6, 9))),
     "scatter": (scattered, F8, ((6, 3), (5, 3), ("ids", 6, 5))),
@@ -368,7 +376,7 @@ def test_every_pass_of_the_tables_changes_some_program() -> None:
     """A pass that no program of this file sets to work is not proved by it."""
     changed: set[str] = set()
     names = ("descent", "deep network", "partly read", "carried sums", "views", "layer norm",
-             "running totals", "short rows")  # fmt: skip
+             "running totals", "short rows", "rolled")  # fmt: skip
     for name in names:
         changed.update(_proved(name).changed)
         with small_thresholds():

@@ -217,6 +217,7 @@ PROGRAMS = {
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
     "many rows": (lambda x, w: ops.tanh(x @ w) @ w.T, [normal(500, 30), normal(30, 40)]),
     "one column": (lambda x, w: x @ w, [normal(40, 30), normal(30, 1)]),
+    "a row": (lambda x, w: x @ w, [normal(1, 300), normal(300, 90)]),
     "columns of one": (lambda x, w: x @ w, [normal(40, 30), normal(6, 30, 1)]),
     "convolution": (
         lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(1, 1)),
@@ -234,6 +235,7 @@ PROGRAMS = {
         lambda x, w: phix.fori_loop(0, 3, lambda i, c: ops.tanh(c @ ops.cast(w, "float32")), x),
         [normal(5, 6), normal(6, 6).astype("float16")],
     ),
+    "rolled": (lambda x: ops.roll(x, [7]) + ops.roll(x, [1], [1]), [normal(20, 40)]),
     "running totals": (lambda x: ops.cumsum(x, 0), [normal(200)]),
     "scan": (
         lambda x: phix.scan(lambda c, r: (ops.tanh(c * r + c), c + r), x[0], x),
@@ -500,6 +502,12 @@ def test_a_temp_lives_where_the_one_it_replaces_did():
             assert planned == count * product, (function, off)
             results.append(np.asarray(jitted(x, w)))
         np.testing.assert_array_equal(*results)
+
+
+def test_what_totals_start_with_is_out_of_the_way_of_loops_that_become_one():
+    x = np.ones((40, 30))
+    text = phix.jit(lambda x: (ops.softmax(x, 1), ops.sum(x, [0]))).lower(x).as_text("loop ir")
+    assert sum("x0[" in kernel for kernel in text.split("\n  kernel ")[1:]) == 1
 
 
 def test_what_a_loop_reads_lives_through_all_of_it(rng):

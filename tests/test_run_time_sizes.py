@@ -105,6 +105,18 @@ def test_masks_beside_other_indices(f: Callable[[Any, Any], Any]) -> None:
     assert run.trace_count == 1
 
 
+def test_positions_in_several_blocks() -> None:
+    mask = rng.random((2, 20_000)) < np.array([[0.4], [0.001]])
+    found = [np.flatnonzero(row) for row in mask]
+    for size in (9, 7000, 20_000):
+        places = ops.true_positions(mask, size, -1, 1).numpy()
+        for row, wanted in zip(places, found):
+            count = min(size, len(wanted))
+            np.testing.assert_array_equal(row[:count], wanted[:count])
+            assert (row[count:] == -1).all()
+    same(phix.jit(ops.nonzero)(mask), np.argwhere(mask))
+
+
 def test_gradients_of_masks() -> None:
     for m in MASKS[:3]:
         check_gradient(lambda x, m: (ops.masked_select(x, m) ** 3.0).sum(), X, m)

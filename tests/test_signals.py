@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -109,3 +110,15 @@ def test_what_was_donated_to_a_loop_that_was_ended_is_gone(soon: Callable[[], No
         program(given, LONG)
     with pytest.raises(phix.errors.DonatedTensorError):
         given.numpy()
+
+
+def test_no_label_can_have_the_name_of_a_value() -> None:
+    """Both are words with numbers, in one namespace of LLVM, and are counted apart."""
+    turned = lambda c: c + 0.5 * ops.transpose(c, [1, 0])[::-1]  # noqa: E731
+    f = phix.jit(lambda x: phix.while_loop(lambda c: ops.sum(c) < 1e9, turned, x))
+    text = f.lower(np.ones((30, 30))).as_text("llvm")
+    labels = {m[1] for m in re.finditer(r"^([a-z]+)\d+:", text, re.M)}
+    values = {m[1] for m in re.finditer(r"^ *%([a-z]+)\d+ =", text, re.M)}
+    # the carried value ends in one of two memories, and the loop looks for signals now and then
+    assert {"test", "copy", "done", "look"} <= labels and len(values) > 3
+    assert not labels & values

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import phix
+from loaded_ops import loading
 from phix import ops
 from phix.core import rules
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
@@ -206,6 +207,48 @@ def test_a_result_kept_for_the_backward_is_differentiated_through(tmp_path):
     np.testing.assert_allclose(phix.jvp(slope, (x,), (one,))[1], expected, rtol=1e-12)
     twice = phix.grad(lambda x: ops.sum(slope(x)))
     np.testing.assert_allclose(twice(x), expected, rtol=1e-12)
+
+
+_WEIGHTED = """
+- op: weighted
+  args: (Tensor[] xs, Tensor y)
+  output: Tensor(out), Tensor(largest)
+  infer_meta: {func: WeightedInferMeta}
+  backward: weighted_grad
+- backward_op: weighted_grad
+  forward: weighted (Tensor[] xs, Tensor y) -> Tensor(out), Tensor(largest)
+  args: (Tensor[] xs, Tensor y, Tensor out_grad)
+  output: Tensor[](xs_grad){xs.size()}, Tensor(y_grad)
+"""
+
+
+def test_an_op_of_lists_with_a_kernel_is_differentiated_by_its_backward_rule(tmp_path):
+    """Forwards too: the rule is transposed. Of a result that it takes no cotangent of, it is 0."""
+    with loading(tmp_path) as load, phix.scoped_registries():
+        rules.infer_meta("WeightedInferMeta")(lambda xs, y: (y, y))
+        op = load(_WEIGHTED).weighted
+
+        @phix.kernels.register_kernel("weighted", "CPU", dtypes="float64")
+        def weighted(ctx, xs, y, out, largest):
+            out[...] = y * sum((k + 1) * x for k, x in enumerate(xs))
+            largest[...] = np.maximum.reduce(xs)
+
+        @rules.decompose("weighted_grad")
+        def weighted_grad(xs, y, out_grad):
+            to_y = out_grad * sum((k + 1) * x for k, x in enumerate(xs))
+            return [out_grad * y * (k + 1) for k in range(len(xs))], to_y
+
+        a, b, c, t = np.random.default_rng(0).standard_normal((4, 3))
+        f = lambda a, b, c: op([a, b], c)[0]  # noqa: E731
+        _, rate = phix.jvp(f, (a, b, c), (t, 2 * t, 3 * t))
+        np.testing.assert_allclose(rate, 5 * c * t + (a + 2 * b) * 3 * t, rtol=1e-13)
+        _, of_one = phix.jvp(lambda b: f(a, b, c), (b,), (t,))
+        np.testing.assert_allclose(of_one, 2 * c * t, rtol=1e-13)
+        slopes = phix.grad(lambda *v: ops.sum(f(*v) * t), (0, 1, 2))(a, b, c)
+        for slope, wanted in zip(slopes, (c * t, 2 * c * t, (a + 2 * b) * t)):
+            np.testing.assert_allclose(slope, wanted, rtol=1e-13)
+        nothing = phix.grad(lambda a: ops.sum(op([a, b], c)[1]))(a)
+        np.testing.assert_array_equal(nothing, np.zeros(3))
 
 
 # -- errors -------------------------------------------------------------------------------------

@@ -32,11 +32,6 @@ def test_sums_and_extremes():
     assert tree["a"][0].item() == 6.0 and tree["b"][0].item() == 6.0
 
 
-def test_what_joins_the_lanes_may_be_carried_where_each_had_its_own():
-    loop = over_i(lambda x: phix.fori_loop(0, 2, lambda _, c: phix.psum(c, "i"), x))
-    np.testing.assert_array_equal(loop(X), [18, 18, 18])
-
-
 def test_movement():
     rows = np.arange(9.0).reshape(3, 3)
     np.testing.assert_array_equal(over_i(lambda r: phix.all_gather(r, "i"))(rows), [rows] * 3)
@@ -305,3 +300,15 @@ def test_effects_of_many_lanes_come_in_the_order_of_eager_calls(tmp_path):
         assert [n for tag, n in orders[0] if tag == 3] == [*x[:, 0]]
         np.testing.assert_array_equal(found[0], x + 4)
         np.testing.assert_array_equal(found[1], x + 4)
+
+
+@pytest.mark.unoptimised
+def test_filters_and_images_of_unknown_many_lanes(rng):
+    images, filters = rng.normal(size=(3, 1, 4, 5, 5)), rng.normal(size=(3, 2, 2, 3, 3))
+
+    def f(x, w):
+        return phix.vmap(lambda x, w: ops.conv2d(x, w, groups=2))(x, w)
+
+    run = phix.jit(f, input_spec=[phix.spec([-1] * 5, "float64") for _ in range(2)])
+    wanted = [ops.conv2d(x, w, groups=2).numpy() for x, w in zip(images, filters)]
+    np.testing.assert_allclose(run(images, filters), wanted, rtol=1e-12)

@@ -46,22 +46,25 @@ class Donating(Jitted[P, R]):
             found = self._found(call, ready)
             if found.launch is None:
                 return self._call(args, kwargs)
-            outs = self._launched(found, tensors, gifts)
+            outs = self._launched(found, tensors, gifts, numbers)
             self._learn(call, found.pattern)
             self._known[key] = found
         else:
-            outs = self._launched(found, tensors, gifts)
+            outs = self._launched(found, tensors, gifts, numbers)
         return found.traced.rebuild([tensor_of(o) for o in outs])
 
-    def _launched(self, found: Known, tensors: list[Any], gifts: list[Tensor]) -> Any:
-        """Run the program; the gifts end however it does: it may have written into them."""
+    def _launched(
+        self, found: Known, tensors: list[Any], gifts: list[Tensor], numbers: tuple[int, ...]
+    ) -> Any:
+        """Run the program. The gifts end before, however it ends: it writes into them while other
+        threads run."""
         where = f"{function_name(self.function)}{at_user_line()}"
         assert found.launch is not None
-        try:
-            return found.launch(*[x.data for x in tensors])
-        finally:
-            for x in gifts:
-                donation.end(x, where, "leave the argument out of donate_argnums")
+        data = [x.data for x in tensors]
+        for x in gifts:
+            donation.end(x, where, "leave the argument out of donate_argnums")
+        donation.keep_apart(data, numbers)
+        return found.launch(*data)
 
     def _gifts(self, args: tuple[Any, ...]) -> list[Tensor]:
         """The tensors among the donated arguments; arrays, numbers and constants stay."""

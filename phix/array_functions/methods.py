@@ -131,22 +131,20 @@ class ArrayMethods:
         initial: Any = None, where: Any = None, *, keepdim: bool = False,
     ) -> Tensor:  # fmt: skip
         """The largest element along axes, of all where there is no axis; NaN where one is."""
-        keep: Any = keepdims or keepdim
         is_plain = (axis is None or axis.__class__ is int) and out is initial is where is None
         if is_plain and not dt.is_complex(self.dtype):
-            return bind(_MAX, (self,), (axis, keep))
-        return extreme_of("max", self, axis, out, keep, initial, where)
+            return bind(_MAX, (self,), (axis, keepdims or keepdim))
+        return extreme_of("max", self, axis, out, keepdims or keepdim, initial, where)
 
     def min(
         self: Shaped, axis: Any = None, out: Any = None, keepdims: bool = False,
         initial: Any = None, where: Any = None, *, keepdim: bool = False,
     ) -> Tensor:  # fmt: skip
         """The least element along axes, of all where there is no axis; NaN where one is."""
-        keep: Any = keepdims or keepdim
         is_plain = (axis is None or axis.__class__ is int) and out is initial is where is None
         if is_plain and not dt.is_complex(self.dtype):
-            return bind(_MIN, (self,), (axis, keep))
-        return extreme_of("min", self, axis, out, keep, initial, where)
+            return bind(_MIN, (self,), (axis, keepdims or keepdim))
+        return extreme_of("min", self, axis, out, keepdims or keepdim, initial, where)
 
     def ptp(
         self: Shaped, axis: Any = None, out: Any = None, keepdims: bool = False

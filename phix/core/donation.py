@@ -42,11 +42,15 @@ _ONE = _references(Tensor(np.empty(1)))  # of an array that nothing but its tens
 
 def is_its_own(x: Tensor) -> bool:
     """Whether nothing else can see the tensor's memory: no array, no other tensor, no view."""
-    if not isinstance(x.data, np.ndarray):
-        return _references(x) == _ONE and x.key[2] and places.is_alone(x.data)
-    if _references(x) != _ONE or not x.data.flags.c_contiguous:
+    if _references(x) != _ONE:
         return False
-    view: Any = x.data
+    if not isinstance(x.data, np.ndarray):
+        return x.key[2] and places.is_alone(x.data)
+    return x.data.flags.c_contiguous and _is_base_its_own(x.data)
+
+
+def _is_base_its_own(view: Any) -> bool:
+    """Whether nothing sees the memory of an array but through that array."""
     while view.base is not None:  # NumPy leaves out none of the views between, if classes differ
         if not isinstance(view.base, np.ndarray):
             return False
@@ -64,6 +68,16 @@ def free_numbers(tensors: Sequence[Any], given: Iterable[Tensor]) -> tuple[int, 
         times[id(x)] = times.get(id(x), 0) + 1
     free = {id(x) for x in given if times.get(id(x)) == 1 and is_its_own(x)}
     return tuple(k for k, x in enumerate(tensors) if id(x) in free)
+
+
+def keep_apart(data: list[Any], numbers: Iterable[int]) -> None:
+    """Copy those of the arrays that another thread has begun to read since they were found free."""
+    for k in numbers:
+        array = data[k]
+        if isinstance(array, np.ndarray) and not (
+            sys.getrefcount(array) == _ONE + 1 and _is_base_its_own(array)
+        ):
+            data[k] = array.copy()
 
 
 # -- what is left of it ----------------------------------------------------------------------

@@ -102,11 +102,11 @@ class Op:
         attrs: list[Arg] = []
         places: list[tuple[bool, int]] = []
         # Attributes that may be equal and yet mean another call: 1, 1.0 and True; 0.0 and -0.0.
-        inexact = []
+        inexact: list[int] = []
         # Attributes that may be tensors under a transformation: see core.operands.
-        number_slots = []
+        number_slots: list[int] = []
         # Dtypes that are the default float of the call where they are not given.
-        float_slots = []
+        float_slots: list[int] = []
         self.has_graphs = self.has_lists = False
         self.tensors_first = True
         for arg in self.args:  # one loop for all: it runs for every op when phix is imported

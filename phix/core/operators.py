@@ -245,9 +245,9 @@ class _Later:
 
     def __get__(self, tensor: Any, owner: type) -> Any:
         member = self.make(self.name)
-        is_fact = isinstance(member, property)
-        setattr(TensorBase, self.name, member if is_fact else _answering(member))
-        return getattr(owner if tensor is None else tensor, self.name)
+        made = member if isinstance(member, property) else _answering(member)
+        setattr(TensorBase, self.name, made)
+        return made.__get__(tensor, owner)
 
 
 def provide_methods(load: Callable[[], Iterable[type]]) -> None:

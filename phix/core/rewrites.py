@@ -52,6 +52,7 @@ for _row in (
     ("joined_columns", "fusion", "one matrix times many columns, one by one, is one product"),
     ("own_products", "fusion", "products of real matrices run in the engine's threads, not BLAS's"),
     ("direct_products", "fusion", "a product of small matrices is written out for its sizes"),
+    ("thin_products", "fusion", "products of few rows or columns read the other operand in order"),
     ("winograd", "fusion", "convolutions by 3 x 3 filters take fewer products, tile by tile"),
     ("patches_in_bands", "fusion", "patches of a convolution are made for some rows at a time"),
     ("tiles", "fusion", "loops that read across memory go in tiles"),
@@ -68,11 +69,13 @@ for _row in (
     ("shrink_temps", "loops", "a temp used one row at a time has memory for one row"),
     ("block_sums", "loops", "long sums are added up in blocks, and the blocks in float64"),
     ("running_sums", "loops", "running totals in float64 wait for one addition in four"),
+    ("peel_wraps", "loops", "loops are cut where what they read begins again at the other end"),
     ("share_loops", "loops", "threads share loops whose iterations are proved independent"),
     ("partial_results", "loops", "threads sum parts of a sum, which are then added in order"),
     ("several_rows", "loops", "totals down the columns are loaded once for several rows"),
     ("stream_results", "loops", "large results that nothing reads are written past the caches"),
     ("overlapping_vectors", "loops", "short rows are gone through in vectors that may overlap"),
+    ("parallel_callers", "loops", "programs of much work let other threads of Python run"),
     ("carry_in_place", "loops", "a loop's next carry is written over the one before"),
 ):
     add(*_row)

@@ -215,7 +215,8 @@ def batch(op_name: str) -> Callable[[Rule], Rule]:
     """Register a batching rule: ``rule(batched, *args)``, args in the op's order.
 
     ``batched`` has one bool for each of ``op.inputs`` (a list's entry is a tuple of bools); a
-    batched input has its batch dim at 0. All outputs must come back with theirs at 0.
+    batched input has its batch dim at 0. All outputs must come back with theirs at 0; or a rule
+    gives NotImplemented, for the op once an element.
     """
     return _register("batch_rule", op_name)
 

@@ -3458,9 +3458,10 @@ class TensorMethods:
         """For each box, pooled_height * pooled_width bins, each the mean of the positions it
         touches, in channels of its own: x has channel c * bins + b for output channel c and bin b.
         A bin without positions is 0. There is no gradient to boxes; see :func:`roi_align`."""
-    def true_positions(self, size: DimLike, fill: DimLike = 0) -> Tensor:
+    def true_positions(self, size: DimLike, fill: DimLike = 0, lead: int = 0) -> Tensor:
         """The flat positions, an int64 each, of the first `size` true elements of mask in order,
-        and `fill` behind them where there are fewer."""
+        and `fill` behind them where there are fewer. The first `lead` axes count masks, each of
+        which has its own."""
     def masked_select(self, mask: TensorLike) -> Tensor:
         """The elements of x where the bool tensor mask is true, in order, as one axis; x and mask
         are broadcast to each other."""

@@ -143,11 +143,12 @@ class Batch(Interpreter):
         return BatchTracer(self, out) if mapped else out
 
     def run(self, op: Op, batched: Any, values: Any, attrs: Any) -> Any:
+        outs: Any = NotImplemented
         if op.batch_rule is not None:
             outs = op.batch_rule(batched, *op.merge(values, attrs))
         elif op.is_pointwise:
             outs = pointwise(op, batched, values, attrs)
-        else:
+        if outs is NotImplemented:
             outs = self.one_by_one(op, batched, values, attrs)
         entries = (outs,) if len(op.outputs) == 1 else tuple(outs)
         return map_entries(

@@ -31,11 +31,15 @@ class Watch:
         self.comm = comm
         self.places = places
 
-    def __call__(self, group: Any, kind: str, detail: Sequence[int], x: np.ndarray) -> None:
+    def __call__(
+        self, group: Any, kind: str, detail: Sequence[int], x: Any, place: str = "cpu"
+    ) -> None:
         shape = dm.shape_text(x.shape)
         what = f"{NAMES[kind]} of {x.dtype}{shape} over {group.name!r}"
         if detail:
             what += f" {list(detail)}"
+        if place != "cpu":
+            what += f" on {place}"
         self.compare(group.comm, what)
 
     def compare(self, comm: Any, what: str, complaint: tuple[str, str] = _DIFFERENT) -> None:

@@ -19,6 +19,7 @@ from phix.core import dtypes as dt
 from phix.core import in_flight
 from phix.core.source import Source
 from phix.parallel.failures import WHEREABOUTS
+from phix.parallel.on_devices import OnDevices
 
 # What users call the kinds of steps.
 NAMES = {
@@ -37,13 +38,15 @@ _ADDED_BY_MPI = frozenset("fdFDbBhHiIlLqQ")
 Calls = Iterator[tuple[Any, ...]]
 
 
-class Group:
+class Group(OnDevices):
     """The ranks along one axis of a mesh, of which this process is one.
 
     ``size`` ranks; this one is number ``index``; ``comm`` is their communicator, None of one rank.
     ``watch``, if any, is told of each step before it begins. ``second`` is for what comes behind
     the first call of a step that was begun: some ranks do that before other steps, some after.
     """
+
+    names = NAMES
 
     def __init__(
         self, name: str, size: int, index: int, comm: Any, watch: Any = None, second: Any = None

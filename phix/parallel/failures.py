@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from phix.core.source import Source, user_source
 
 _SIZE = 1024  # bytes of the file in which a rank keeps where it is
 _installed: list[Any] = []
+# What is called on a rank that ends all of them, before it does.
+LEAVING: list[Callable[[], None]] = []
 
 
 class Whereabouts:
@@ -54,6 +57,16 @@ class Whereabouts:
                 if waits:
                     self.connection.settimeout(2.0)
                     self.connection.recv(1)
+
+    def is_ending(self) -> bool:
+        """Whether the watcher has said that a rank is gone."""
+        if self.connection is None:
+            return False
+        try:
+            said = self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except OSError:
+            return False
+        return said == b"!"
 
 
 WHEREABOUTS = Whereabouts()
@@ -89,6 +102,9 @@ def end_all_on_errors(world: Any, comm: Any) -> None:
         )
         sys.stdout.flush()
         WHEREABOUTS.say("failed", waits=True)
+        for leave in LEAVING:
+            with contextlib.suppress(Exception):
+                leave()
         world.Abort(1)
 
     sys.excepthook = hook
@@ -138,4 +154,4 @@ def _started(here: int, count: int) -> str | None:
     return folder
 
 
-__all__ = ["WHEREABOUTS", "end_all_on_errors"]
+__all__ = ["LEAVING", "WHEREABOUTS", "end_all_on_errors"]

@@ -10,6 +10,7 @@ from typing import Any
 
 from phix.core.errors import ArgumentError, shown
 from phix.core.given import FLAG, Kind, is_int, takes
+from phix.core.places import CPU, Place, device_of
 from phix.parallel.checking import Watch
 from phix.parallel.exchange import Group
 from phix.parallel.failures import end_all_on_errors
@@ -24,7 +25,8 @@ class Mesh:
     """Processes along named axes; made by :func:`mesh`.
 
     ``axes`` has the size of each axis, ``size`` is the number of parts, ``index`` says where along
-    each axis this process is (None of a virtual mesh), ``rank`` its number among all.
+    each axis this process is (None of a virtual mesh), ``rank`` its number among all, ``place``
+    where its tensors belong.
 
     >>> import phix
     >>> mesh = phix.parallel.mesh({"data": 1, "model": 1})
@@ -34,10 +36,13 @@ class Mesh:
     (1, 0, False)
     """
 
-    def __init__(self, axes: dict[str, int], groups: dict[str, Group] | None, rank: int) -> None:
+    def __init__(
+        self, axes: dict[str, int], groups: dict[str, Group] | None, rank: int, local: int = 0
+    ) -> None:
         self.axes = axes
         self.groups = groups
         self.rank = rank
+        self._local = local  # its number among the processes of its machine
 
     @property
     def size(self) -> int:
@@ -53,6 +58,13 @@ class Mesh:
         if self.groups is None:
             return None
         return {name: group.index for name, group in self.groups.items()}
+
+    @property
+    def place(self) -> Place:
+        """Where the tensors of this process belong: on a machine with GPUs it has one of its own,
+        ``gpu:k`` with k its number among the processes there (modulo the GPUs that it sees)."""
+        count = device_of("gpu").count()
+        return Place("gpu", self._local % count) if count else CPU
 
     def __repr__(self) -> str:
         kind = "virtual mesh" if self.is_virtual else "mesh"
@@ -157,4 +169,8 @@ def _over_ranks(axes: dict[str, int], comm: Any, checks: bool) -> Mesh:
         part = whole.Split(colour, here[number]) if size > 1 else None
         second = part.Dup() if part is not None and size > 2 else part
         groups[name] = Group(name, size, here[number], part, watch, second)
-    return Mesh(axes, groups, rank)
+        groups[name].rank = rank
+    node = whole.Split_type(MPI.COMM_TYPE_SHARED)
+    local = node.Get_rank()
+    node.Free()
+    return Mesh(axes, groups, rank, local)

@@ -13,6 +13,7 @@ from phix.core import pytrees
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, ShapeError, shown
 from phix.core.given import Kind, takes
+from phix.core.tensor import Tensor
 from phix.parallel.meshes import Mesh
 
 # The axis name of each dim, None where it is whole; dims behind the last are whole.
@@ -128,9 +129,10 @@ def gather(tree: Any, mesh: Mesh, specs: Any) -> Any:
         for at, name in enumerate(dims if mesh.groups is not None else ()):
             if name is not None and mesh.axes[name] > 1:
                 part = np.asarray(x.numpy())
+                assert isinstance(x, Tensor)  # what else has no numbers
                 rows = np.empty((*part.shape[:at], mesh.axes[name], *part.shape[at:]), part.dtype)
                 mesh.groups[name].run("gather", (at,), part, rows)  # type: ignore[index]
-                x = merged(owned_tensor(rows), at)
+                x = merged(owned_tensor(rows).to(x.place), at)
         wholes.append(x)
     return pytrees.unflatten(treedef, wholes)
 

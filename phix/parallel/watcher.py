@@ -99,6 +99,8 @@ class Watcher:
             if other is not first and not other.last:
                 tell(f"rank {other.rank} of {self.count} is ended, {self.place(other)}, because "
                      f"rank {first.rank} is gone")  # fmt: skip
+                with contextlib.suppress(OSError):  # so that it lets its devices go
+                    other.connection.sendall(b"!")
 
     def place(self, watched: Watched) -> str:
         """Where a rank was."""

@@ -252,7 +252,10 @@ def _part(x: Any, axis: int, start: Any, size: Any) -> Any:
 # -- batching ----------------------------------------------------------------------------------
 @rules.batch("conv2d")
 def conv2d_batch(batched: Any, input: Any, filter: Any, *given: Any) -> Any:
-    """A batch of inputs is more images; a batch of filters more channels; both, more groups."""
+    """A batch of inputs is more images; a batch of filters more channels; both, more groups, whose
+    number must be known: else it is one lane after the other."""
+    if batched[0] and batched[1] and not dm.is_known(filter.meta.dims[0]):
+        return NotImplemented
     strides, paddings, algorithm, dilations, groups, data_format = given
     attrs = (strides, paddings, algorithm, dilations)
     if not batched[1]:

@@ -49,23 +49,18 @@ def _check_mask(mask: MetaTensor) -> None:
 
 # -- true_positions ------------------------------------------------------------------------------
 @rules.infer_meta("TruePositionsInferMeta")
-def true_positions_meta(mask: MetaTensor, size: DimLike, fill: int) -> MetaTensor:
+def true_positions_meta(mask: MetaTensor, size: DimLike, fill: int, lead: int) -> MetaTensor:
     _check_mask(mask)
     if isinstance(size, int) and size < 0:
         raise AttributeValueError(f"size {size} must be 0 or more")
-    return MetaTensor((size,), dt.int64)
+    if not 0 <= lead <= mask.ndim:
+        raise AttributeValueError(f"lead {lead} must be 0 to {mask.ndim}, the axes of {mask}")
+    return MetaTensor((*mask.dims[:lead], size), dt.int64)
 
 
-@rules.decompose("true_positions")
-def true_positions(mask: Any, size: DimLike, fill: int) -> Any:
-    """Each true element puts its position where its turn is; the others put theirs behind."""
-    mask = flat(mask)
-    turn = ops.cumsum(ops.cast(mask, dt.int64), 0, False, True, False)
-    end = ops.full((), size, dt.int64)
-    turn = ops.where(mask, ops.minimum(turn, end), end)
-    places = ops.full((size + 1,), fill, dt.int64)
-    places = ops.index_put(places, [turn], numbers(mask.meta.dims[0]))
-    return ops.slice(places, [0], [0], [size], (), ())
+@rules.batch("true_positions")
+def true_positions_batch(batched: Any, mask: Any, size: DimLike, fill: int, lead: int) -> Any:
+    return ops.true_positions(mask, size, fill, lead + 1)
 
 
 # -- nonzero, masked_select ----------------------------------------------------------------------
@@ -84,6 +79,8 @@ def nonzero(condition: Any) -> Any:
 
 def unraveled(positions: Any, dims: Sequence[Any]) -> Any:
     """Flat positions as rows of indices, one for each of ``dims``."""
+    if len(dims) == 1:
+        return ops.reshape(positions, (*positions.meta.dims, 1))
     columns: list[Any] = []
     for number, dim in reversed(list(enumerate(dims))):
         columns.append(ops.remainder(positions, dim) if number else positions)

@@ -102,6 +102,9 @@ class Emulator:
     def host_step(self, name: str, attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
         return host_steps.find(name, np, attrs)  # NumPy has the functions of CuPy
 
+    def link(self, group: Any) -> Any:
+        return None
+
     def context(self, made: list[Any]) -> KernelContext:
         return KernelContext(Place("gpu"), STREAM, made)
 

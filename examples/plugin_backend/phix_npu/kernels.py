@@ -368,6 +368,14 @@ def _topk(x: Array, k: int, axis: int, largest: bool, in_order: bool) -> tuple[A
     return np.take_along_axis(x, order, axis), order
 
 
+def _true_positions(mask: Array, size: int, fill: int, lead: int) -> Array:
+    found = np.full((*mask.shape[:lead], size), fill, np.int64)
+    for at in np.ndindex(*mask.shape[:lead]):
+        chosen = np.flatnonzero(mask[at])[:size]
+        found[at][: len(chosen)] = chosen
+    return found
+
+
 _INDEXING = {
     "gather": lambda x, index, axis: np.take(x, _inside(index, x.shape[axis]), axis),
     "gather_nd": lambda x, index: x[_named(x, index)],
@@ -376,6 +384,7 @@ _INDEXING = {
     "scatter_nd_add": lambda x, index, new: _put(x, _named(x, index), new, _add_for(x)),
     "sort": lambda x, axis, descending: _argsort(x, axis, descending, True)[0],
     "take_along_axis": _take_along,
+    "true_positions": _true_positions,
 }
 
 

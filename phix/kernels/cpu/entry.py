@@ -16,6 +16,7 @@ from phix.kernels.cpu import (
     faults,
     jit,
     long_loops,
+    parallel_callers,
     product,
     streaming,
 )
@@ -67,6 +68,8 @@ class _Entry(Steps):
             if buffer not in module.own:
                 self.put_on_stack(buffer)
         self._read_arguments()
+        lines = self._let_go()
+        before = len(self.lines)
         self.block(segment.steps)
         parts = []
         for library in sorted(module.libraries):
@@ -78,6 +81,8 @@ class _Entry(Steps):
             parts.append(text_of)
             module.declarations |= set(needs.splitlines())
         self._declare_needs()
+        if not self._calls_from_outside():  # which may ask Python
+            self.lines[before:before] = lines
         self._returns()
         parts += [f"define internal void {name}{t}" for (t, _), name in module.functions.items()]
         parts += [f"define internal void {name}.piece{t}" for name, t in module.pieces.items()]
@@ -106,6 +111,28 @@ class _Entry(Steps):
     takes = "ptr @ENTRY(ptr %self, ptr %args, i64 %nargs)"
     is_of_python = True
 
+    def _let_go(self) -> list[str]:
+        """The lines that let the interpreter go; none where that does not pay."""
+        pays = parallel_callers.pays(self.segment) if self.is_of_python else False
+        if pays is False:
+            return []
+        self.scopes[0][parallel_callers.KEY] = "%lock"
+        self.stack += ["  %lock = alloca ptr", "  store ptr null, ptr %lock"]
+        self.declare(parallel_callers.FUNCTIONS)
+        if pays:
+            return ["  call void @let_go(ptr %lock)"]
+        arrays = filter(self.has_dims, self.segment.arguments)
+        size = self.value(self.segment.dim_expr(parallel_callers.elements(arrays)))
+        return [f"  call void @let_go_where(ptr %lock, i64 {size})"]
+
+    def _calls_from_outside(self) -> bool:
+        names = {d.partition("@")[2].partition("(")[0] for d in self.module.declarations}
+        return any(map(linked.is_linked, names | self.module.libraries))
+
+    def _take_back(self) -> None:
+        if self.known(parallel_callers.KEY):
+            self.let("call i1 @take_back(ptr %lock)")
+
     def _returns(self) -> None:
         """The end of the entry, where all went well."""
         if self.module.can_fail:
@@ -113,11 +140,13 @@ class _Entry(Steps):
             self.stack.append(f"  %fault = alloca {block}")
             self.stack.append(f"  store {block} zeroinitializer, ptr %fault")
             self.declare(_RAISE)
+        self._take_back()
         self.declare("declare void @Py_IncRef(ptr)")
         self.lines += ["  call void @Py_IncRef(ptr %self)", "  ret ptr %self"]
 
     def leave(self) -> None:
         """Return to Python with the exception for the fault."""
+        self._take_back()
         raised = self.let("call ptr @raise(ptr %self, ptr %fault)")
         self.lines.append(f"  ret ptr {raised}")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from phix.core import settings, stack
-from phix.kernels.cpu import asking, faults, long_loops, threads
+from phix.kernels.cpu import asking, faults, long_loops, parallel_callers, threads
 from phix.kernels.cpu.known import DATA, Known
 from phix.kernels.cpu.llvm import KernelText, Parameter
 from phix.kernels.loops import nodes as ir
@@ -20,7 +20,7 @@ from phix.kernels.loops.nodes import Buffer, Kernel, Step
 _TINY_TRIPS = 64
 _TINY_TEXT = 8000
 # What the functions of parts are passed besides dims and buffers.
-_PASSED = (faults.KEY, *asking.KEYS)
+_PASSED = (faults.KEY, parallel_callers.KEY, *asking.KEYS)
 # What a piece of a shared loop is told, by the names its kernel has for it.
 _PIECE = {ir.PIECE_START.data: "%from", ir.PIECE_END.data: "%to"}
 
@@ -210,16 +210,19 @@ class Steps(Known):
 
     def _look_for_signals(self, work: int) -> None:
         """Leave where a handler of a signal has raised something: see ``long_loops.py``."""
-        if work >= long_loops.BETWEEN_LOOKS:
+        most = long_loops.BETWEEN_LOOKS
+        if self.known(parallel_callers.KEY):  # to take the lock back may be a long wait
+            most = long_loops.SHORT
+        if work >= most:
             self._ask_python()
             return
         if self.done is None:
-            self.done = f"%done{len(self.stack)}"
+            self.done = f"%since{len(self.stack)}"
             self.stack += [f"  {self.done} = alloca i64", f"  store i64 0, ptr {self.done}"]
         look, go = self.labels("look", "go")
         done = self.let(f"add nuw i64 {self.let(f'load i64, ptr {self.done}')}, {work}")
         self.lines.append(f"  store i64 {done}, ptr {self.done}")
-        is_much = self.let(f"icmp ugt i64 {done}, {long_loops.BETWEEN_LOOKS}")
+        is_much = self.let(f"icmp ugt i64 {done}, {most}")
         self.lines.append(f"  br i1 {is_much}, label %{look}, label %{go}")
         self.start(look)
         self.lines.append(f"  store i64 0, ptr {self.done}")
@@ -229,8 +232,17 @@ class Steps(Known):
 
     def _ask_python(self) -> None:
         self.declare(long_loops.DECLARATION)
+        lock = self.known(parallel_callers.KEY)
+        was_gone = self.let(f"call i1 @take_back(ptr {lock})") if lock else ""
         raised = self.let("call i32 @PyErr_CheckSignals()")
         self.leave_where(f"icmp ne i32 {raised}, 0", long_loops.RAISED_IN_PYTHON)
+        if not lock:
+            return
+        gone, go_on = self.labels("gone", "go_on")
+        self.lines.append(f"  br i1 {was_gone}, label %{gone}, label %{go_on}")
+        self.start(gone)
+        self.lines += [f"  call void @let_go(ptr {lock})", f"  br label %{go_on}"]
+        self.start(go_on)
 
     def _swapped_names(self, swaps: list[tuple[Buffer, Buffer]], head: str) -> dict[Any, str]:
         """The pointers of buffers that exchange their memory, as phis of the block ``head``."""
@@ -324,7 +336,7 @@ class Part(Steps):
         what, field_of = key
         if key == faults.KEY:
             return f"ptr {self.outer.fault()}"
-        if key in asking.KEYS:
+        if key in asking.KEYS or key == parallel_callers.KEY:
             return f"ptr {self.outer.known(key)}"
         if what == "dim":
             return f"i64 {self.outer.symbol(field_of)}"

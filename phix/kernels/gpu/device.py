@@ -18,7 +18,7 @@ from phix.core.errors import DeviceError
 from phix.core.kernel_context import KernelContext
 from phix.core.places import Place
 from phix.core.precision import matmul_precision
-from phix.kernels.gpu import cublas, host_steps, nvrtc
+from phix.kernels.gpu import cublas, host_steps, nccl, nvrtc
 from phix.kernels.gpu.cusolver import Solver
 from phix.kernels.gpu.faults import fault
 from phix.kernels.gpu.runtime import Batch, FactorCall
@@ -114,9 +114,11 @@ class GpuDevice(places.Device):
         """A host copy, all work on the array done."""
         try:
             with storage.device:
-                return np.asarray(storage.get())
+                found = np.asarray(storage.get())
         except Exception as error:
             raise fault(error, f"gpu:{self.index_of(storage)}") from None
+        nccl.check()
+        return found
 
     def index_of(self, storage: Any) -> int:
         """The number of the GPU that holds an array."""
@@ -284,6 +286,9 @@ class CupyRuntime:
 
     def host_step(self, name: str, attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
         return host_steps.find(name, self.cupy, attrs)
+
+    def link(self, group: Any) -> nccl.Link | None:
+        return nccl.link(group, self.index, self.cupy.cuda)
 
     def context(self, made: list[Any]) -> KernelContext:
         with self.device:

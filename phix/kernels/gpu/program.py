@@ -24,8 +24,10 @@ from phix.kernels.gpu.cuda import KernelText
 from phix.kernels.gpu.explanation import ALIGNMENT
 from phix.kernels.gpu.factors import Factor
 from phix.kernels.gpu.launches import Launch
+from phix.kernels.gpu.nccl import NEVER, decide
 from phix.kernels.gpu.products import Product
-from phix.kernels.gpu.recordings import Recordings
+from phix.kernels.gpu.rank_steps import RankSteps
+from phix.kernels.gpu.recordings import JointRecordings, Recordings
 from phix.kernels.gpu.routines import Routine, RoutineText
 from phix.kernels.gpu.runtime import Runtime
 from phix.kernels.gpu.schedule import GpuBuilder
@@ -94,6 +96,7 @@ class GpuProgram:
         return all(
             isinstance(s, (ir.Kernel, ir.ForStep))
             or (isinstance(s, ir.LibraryStep) and s.recordable)
+            or (type(s) is ir.HostStep and s.name == ir.RANK_STEP)
             for s in ir.walk_steps(self.loops.steps)
         )
 
@@ -177,7 +180,11 @@ class _SizedProgram(HostWalk):
         self.run = self.block(program.loops.steps)
         self.recordings: Recordings | None = None
         steps = program.loops.steps
-        if program.is_recordable and self._is_short(steps) and not self._asks_solver(steps):
+        self.is_recorded = (
+            program.is_recordable and self._is_short(steps) and not self._asks_solver(steps)
+        )
+        self.ranks = RankSteps.of(steps)
+        if self.is_recorded and self.ranks is None:
             self.recordings = Recordings(self.runtime, self.block_size)
 
     def _planned(self, steps: list[ir.Step]) -> tuple[dict[Buffer, int], int]:
@@ -254,14 +261,34 @@ class _SizedProgram(HostWalk):
             if shape is not None:
                 arrays[buffer] = empty(shape, buffer.dtype)
             outputs.append(arrays.get(buffer))
-        if self.recordings is not None:
+        recordings = self.recordings if self.ranks is None else self._recorder(self.ranks)
+        if recordings is not None:
             start = lambda block: self._start(arrays, block).made  # noqa: E731
-            self.recordings.run([*inputs, *outputs], start)
+            recordings.run([*inputs, *outputs], start)
+            if self.ranks is not None:
+                self.ranks.leave()
             return tuple(outputs)
         block = empty((self.block_size,), np.dtype(np.uint8)) if self.block_size else None
         state = self._start(arrays, block)
         made = zip(outputs, loops.outputs)  # a size that is found on the way has no array yet
         return tuple([state.array(b) if x is None else x for x, b in made])
+
+    def _recorder(self, ranks: RankSteps) -> Recordings | None:
+        """What records a program with steps between ranks, in each of whose calls they decide
+        together whether it is recorded."""
+        links = [self.runtime.link(group) for group in ranks.groups]
+        if self.is_recorded and ranks.are_recordable and all(links):
+            if self.recordings is None:
+                self.recordings = JointRecordings(
+                    self.runtime, self.block_size, links, ranks.digest
+                )
+            ranks.enter()
+            return self.recordings
+        if any(links):
+            ranks.enter()
+            decide(links, ranks.digest, NEVER)
+            ranks.leave()
+        return None
 
     def _start(self, arrays: dict[Buffer, Any], block: Any) -> _GpuRun:
         state = _GpuRun(self, arrays, block)
@@ -338,13 +365,40 @@ class _SizedProgram(HostWalk):
 
     def _hoststep(self, step: ir.HostStep, scope: None = None) -> Run:
         runtime = self.runtime
+        if step.name == ir.RANK_STEP:
+            return self._rank_step(step)
         native = runtime.host_step(step.name, step.attrs)
+        if native is None:
+            return self._on_host(step)
 
         def run(state: _GpuRun) -> None:
             inputs, outputs = state.operands(step)
-            if native is not None:
-                native(*inputs, *outputs)
+            native(*inputs, *outputs)
+
+        return run
+
+    def _rank_step(self, step: ir.HostStep) -> Run:
+        runtime, on_host = self.runtime, self._on_host(step)
+        group, kind, detail, source = (
+            step.attrs[name] for name in ("group", "kind", "detail", "source")
+        )
+
+        def run(state: _GpuRun) -> None:
+            link = runtime.link(group)
+            if link is None:
+                on_host(state)
                 return
+            (x,), (out,) = state.operands(step)
+            stream = runtime.context([]).stream
+            runtime.call(lambda: link.run(kind, detail, x, out, stream, source))
+
+        return run
+
+    def _on_host(self, step: ir.HostStep) -> Run:
+        runtime = self.runtime
+
+        def run(state: _GpuRun) -> None:
+            inputs, outputs = state.operands(step)
             made = [np.empty(o.shape, o.dtype) for o in outputs]
             step.function(*map(runtime.download, inputs), *made)
             for output, value in zip(outputs, made):

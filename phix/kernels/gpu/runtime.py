@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from phix.core.kernel_context import KernelContext
+from phix.kernels.gpu.nccl import Link
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,9 @@ class Runtime(Protocol):
 
         It takes the input arrays and the output arrays.
         """
+
+    def link(self, group: Any) -> Link | None:
+        """What joins the GPUs of the ranks of a group, or None: its steps go through the host."""
 
     def context(self, made: list[Any]) -> KernelContext:
         """What kernels of libraries run with; what they allocate is put into ``made``."""

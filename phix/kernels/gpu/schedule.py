@@ -89,6 +89,7 @@ GPU = Target(
     reuses_planes=False,
     tiles_in_loops=False,  # see tiles.py
     sorts_in_loops=False,
+    ranks_by_rows=True,
     attention_size=256,
     convolution_parts=convolution.parts,
     joins=joins,

@@ -79,7 +79,7 @@ class Builder(DimExpressions):
     def observe(self, graph: Graph, values: dict[Any, Value]) -> None:
         """Hear of a graph before it is lowered; builders that keep a record do (``report``)."""
 
-    def applied(self, op_name: str, *elements: Element, **attrs: Any) -> Any:
+    def applied(self, op_name: str, /, *elements: Element, **attrs: Any) -> Any:
         """The scalar body of a pointwise primitive at these operands."""
         return expansion.applied(op_name, elements, attrs)
 

@@ -166,6 +166,10 @@ class Kernel:
     locals: dict[Buffer, Expr] = field(default_factory=dict)
 
 
+# The name of host steps between the ranks of a mesh. Their attrs: group, kind, detail, source.
+RANK_STEP = "rank_step"
+
+
 @dataclass(eq=False)
 class HostStep:
     """``function(*input arrays, *output arrays)``, run by Python between native segments.

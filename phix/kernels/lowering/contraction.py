@@ -15,6 +15,7 @@ from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, buffer_value, constant
 from phix.kernels.loops.nodes import Buffer, Element, LibraryCall, Pointer
+from phix.kernels.lowering import thin_products
 from phix.kernels.lowering.lower import broadcast_indices
 from phix.kernels.lowering.reduction import SUM, as_dtype, converted, parts, whole
 from phix.kernels.lowering.registry import Task, lowering
@@ -71,12 +72,26 @@ def matmul(
     meta = task.out
     x, transpose_x = _untransposed(x, transpose_x)
     y, transpose_y = _untransposed(y, transpose_y)
+    if _has_one_column(x, y, transpose_x, transpose_y):
+        row = b.view(y, (*y.dims[: len(x.dims) - 2], 1, x.dims[-2]))
+        flat = MetaTensor((*x.dims[:-2], 1, x.dims[-1]), meta.dtype)
+        return b.view(_product(b, row, x, False, False, flat), meta.dims)
     if _multiplies_columns(x, y, transpose_y):
         *lead, size = y.dims[:-1] if not transpose_y else (*y.dims[:-2], y.dims[-1])
         rows = b.view(y, (dm.product(tuple(lead)), size))
         flat = MetaTensor((rows.dims[0], x.dims[-1 if transpose_x else -2]), meta.dtype)
         return b.view(_product(b, rows, x, False, not transpose_x, flat), meta.dims)
     return _product(b, x, y, transpose_x, transpose_y, meta)
+
+
+def _has_one_column(x: Value, y: Value, transpose_x: bool, transpose_y: bool) -> bool:
+    """Whether a transposed matrix meets one column: a row meets the matrix as it lies."""
+    if not transpose_x or not rewrites.is_on("thin_products"):
+        return False
+    if len(y.dims) == 1:
+        return len(x.dims) == 2
+    same = len(x.dims) == len(y.dims) and dm.same_shape(x.dims[:-2], y.dims[:-2])
+    return same and dm.is_one(y.dims[-2 if transpose_y else -1])
 
 
 def _multiplies_columns(x: Value, y: Value, transpose_y: bool) -> bool:
@@ -88,9 +103,13 @@ def _multiplies_columns(x: Value, y: Value, transpose_y: bool) -> bool:
 def _product(
     b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool, meta: MetaTensor
 ) -> Value:
-    product = _Product(b, x, y, transpose_x, transpose_y, meta)
+    product = Product(b, x, y, transpose_x, transpose_y, meta)
     is_narrow = meta.dtype in (dt.float16, dt.bfloat16)  # a loop would sum in the wider dtype
     in_loops = (product.is_small or product.is_dots) and not is_narrow
+    computed = dt.float32 if is_narrow else meta.dtype
+    thin = None if in_loops else thin_products.writer(product, computed)
+    if thin is not None:
+        return converted(b, b.written((MetaTensor(meta.dims, computed),), thin)[0], meta.dtype)
     if meta.dtype in b.target.product_dtypes and not in_loops:
         b.target.foresees(f"gemm_{meta.dtype}", product.sizes(product.block or product.rows))
         return b.written((meta,), product.by_library)[0]
@@ -110,7 +129,7 @@ def _untransposed(x: Value, transpose: bool) -> tuple[Value, bool]:
     return x.swapped, not transpose
 
 
-class _Product:
+class Product:
     """One matmul with its operands seen as stacks of matrices."""
 
     def __init__(
@@ -146,9 +165,9 @@ class _Product:
     @property
     def rows(self) -> dm.DimLike:
         """Rows of a matrix of the batch, with all that meet one right operand together."""
-        return self._stacked()[1]
+        return self.stacked()[1]
 
-    def _stacked(self) -> tuple[dm.Shape, dm.DimLike, dm.Shape]:
+    def stacked(self) -> tuple[dm.Shape, dm.DimLike, dm.Shape]:
         """The batch, the rows of a matrix of it, and the dims of the left operand: all rows that
         meet one right operand are rows of one matrix."""
         if len(self.yd) > 2 or self.transpose_x or not self.batch:
@@ -171,7 +190,7 @@ class _Product:
         is_own = self.meta.dtype in self.b.target.own_products
         return one and is_own and rewrites.is_on("dot_products")
 
-    def _stack_index(self, dims: dm.Shape, batch: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    def stack_index(self, dims: dm.Shape, batch: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The batch indices of an operand, broadcast."""
         return broadcast_indices(self.b, dims[:-2], self.batch[: len(batch)], batch)
 
@@ -179,7 +198,7 @@ class _Product:
         """One gemm for each matrix of the batch; a shared right operand makes it one gemm."""
         b = self.b
         dtype = out.dtype
-        batch, m, xd = self._stacked()
+        batch, m, xd = self.stacked()
         block = self.block
         if block and self.transpose_y:
             self._put_in_order()
@@ -188,8 +207,8 @@ class _Product:
         is_own = dtype in b.target.own_products and rewrites.is_on("own_products")
         kind = "independent" if is_own else "parallel"
         with b.kernel(), b.loops(batch, kind) as indices, self._rows(m, block) as (first, rows):
-            x_at = b.linear((*self._stack_index(xd, indices), first, ZERO), xd)
-            y_at = b.linear((*self._stack_index(self.yd, indices), ZERO, ZERO), self.yd)
+            x_at = b.linear((*self.stack_index(xd, indices), first, ZERO), xd)
+            y_at = b.linear((*self.stack_index(self.yd, indices), ZERO, ZERO), self.yd)
             at = b.linear((*indices, first, ZERO), (*batch, m, self.n))
             multiply(
                 b, Matrix(left, x_at, every if self.transpose_x else inner, self.transpose_x),
@@ -260,7 +279,7 @@ class _Product:
         return as_dtype(self._read(self.y, self.yd, batch, at), dtype)
 
     def _read(self, v: Value, dims: dm.Shape, batch: Any, matrix: tuple[Expr, Expr]) -> Element:
-        index = (*self._stack_index(dims, tuple(batch)), *matrix)
+        index = (*self.stack_index(dims, tuple(batch)), *matrix)
         if len(v.dims) == 1:
             index = (matrix[1],) if v is self.x and dm.is_one(dims[0]) else (matrix[0],)
         return self.b.element(v, index)

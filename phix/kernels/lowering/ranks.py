@@ -1,10 +1,14 @@
 """Steps between the ranks of a mesh: host steps, which have a place in the order of the program.
 
 ``begin`` starts one without waiting for it, where that is worth it: see schedule/overlap.py.
+
+An engine whose place has a library for them gets them in the form that such libraries have: whole
+memory, one row a rank in front, in a dtype that they add. What changes axes and dtypes is loops.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,25 +16,79 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.kernel_registry import provides
+from phix.core.meta import MetaTensor
 from phix.kernels.loops.builder import Builder, Value
-from phix.kernels.loops.nodes import Buffer
+from phix.kernels.loops.nodes import RANK_STEP, Buffer
 from phix.kernels.lowering.registry import Task, lowering
+from phix.kernels.lowering.shape import reindexed, transpose
+from phix.kernels.scalar import bodies
+from phix.kernels.scalar import language as sc
 
 provides("rank_step", "NUMPY", dt.ALL)
+
+# Sums of halves are rounded once; ints of 16 bits, which libraries do not add, wrap as they did.
+_ADDED_AS = {
+    dt.float16: dt.float32, dt.bfloat16: dt.float32, dt.int16: dt.int32, dt.uint16: dt.uint32,
+}  # fmt: skip
+# kind -> its detail where the rows are in front
+_ROWS_IN_FRONT = {"gather": (0,), "rows": (0,), "scatter": (0,), "exchange": (0, 0)}
 
 
 @lowering("rank_step", "whole")
 def rank_step(b: Builder, x: Value, group: Any, kind: str, detail: Any, *, task: Task) -> Value:
-    def run(given: np.ndarray, out: np.ndarray) -> None:
-        group.run(kind, detail, given, out, task.source)
+    if b.target.ranks_by_rows:
+        return _by_rows(b, x, group, kind, detail, task)
+    return _step(b, x, group, kind, detail, task.out, task)
 
-    def begin(given: np.ndarray, out: np.ndarray) -> Any:
-        return group.begin(kind, detail, given, out, task.source)
+
+def _step(
+    b: Builder, x: Value, group: Any, kind: str, detail: Any, out: MetaTensor, task: Task
+) -> Value:
+    def run(given: np.ndarray, to: np.ndarray) -> None:
+        group.run(kind, detail, given, to, task.source)
+
+    def begin(given: np.ndarray, to: np.ndarray) -> Any:
+        return group.begin(kind, detail, given, to, task.source)
 
     size = dm.product(x.dims)
     overlaps = dm.is_known(size) and group.overlaps(kind, int(size) * x.dtype.itemsize)
 
-    def write(out: Buffer) -> None:
-        b.host("rank_step", run, (x,), (out,), begin=begin if overlaps else None)
+    def write(to: Buffer) -> None:
+        attrs = {"group": group, "kind": kind, "detail": tuple(detail), "source": task.source,
+                 "begin": begin if overlaps else None}  # fmt: skip
+        b.host(RANK_STEP, run, (x,), (to,), **attrs)
 
-    return b.written(task.metas, write)[0]
+    return b.written((out,), write)[0]
+
+
+def _by_rows(b: Builder, x: Value, group: Any, kind: str, detail: Any, task: Task) -> Value:
+    if kind == "index":
+        return b.constant(group.index, task.out.dims, task.out.dtype)
+    if kind == "own":
+        axis, own = detail[0], sc.const(group.index, dt.int64)
+        return reindexed(b, x, lambda idx: (*idx[:axis], own, *idx[axis:]), task.out.dims)
+    wide = _ADDED_AS.get(x.dtype, x.dtype) if kind in ("sum", "scatter") else x.dtype
+    if kind in ("scatter", "exchange"):
+        x = transpose(b, x, _axes_moved(detail[0], 0, len(x.dims)))
+    given = _cast(b, x, wide)
+    rows = _ROWS_IN_FRONT.get(kind, detail)
+    made = MetaTensor(group.shape(kind, rows, given.dims), wide)
+    out = _step(b, given, group, kind, rows, made, task)
+    if kind in ("gather", "rows", "exchange"):
+        out = transpose(b, out, _axes_moved(0, detail[-1], len(made.dims)))
+    return _cast(b, out, task.out.dtype)
+
+
+def _axes_moved(source: int, target: int, rank: int) -> Sequence[Any]:
+    """The order of axes in which one has gone elsewhere, the others as they were."""
+    order = [axis for axis in range(rank) if axis != source]
+    order.insert(target, source)
+    return tuple(order)
+
+
+def _cast(b: Builder, x: Value, dtype: np.dtype) -> Value:
+    if x.dtype == dtype:
+        return x
+    cast = bodies.get("cast")
+    flat = (lambda i: cast(b.flat_element(x, i), dtype)) if x.is_flat else None
+    return Value(x.dims, dtype, lambda idx: cast(b.element(x, idx), dtype), flat, x.cost + 1)

@@ -31,6 +31,7 @@ _FAMILIES = (
     "spectral",
     "indexing",
     "scatter",
+    "positions",
     "sorting",
     "sparse_products",
     "topk",

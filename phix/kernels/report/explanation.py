@@ -124,7 +124,7 @@ class Opaque(Builder):
 
     MODULES = ("exponential", "power", "special", "trigonometric")
 
-    def applied(self, op_name: str, *elements: Element, **attrs: Any) -> Any:
+    def applied(self, op_name: str, /, *elements: Element, **attrs: Any) -> Any:
         result = super().applied(op_name, *elements, **attrs)
         real_part = _parts(result)[0]
         is_one = registry.module(op_name) in self.MODULES and dt.is_float(real_part.dtype)

@@ -72,6 +72,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("free_early", "schedule.ordering"),
         LoopPass("overlap_collectives", "schedule.ordering"),
         LoopPass("collapse_loops", "schedule.collapse"),
+        LoopPass("peel_wraps", "schedule.wrapping"),
         LoopPass("shrink_temps", "schedule.shrinking"),
         LoopPass("reuse_temps", "cpu.native_program"),
         LoopPass("block_sums", "schedule.blocked_sums"),

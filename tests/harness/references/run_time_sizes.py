@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 
-def true_positions(mask: np.ndarray, size: int, fill: int) -> np.ndarray:
+def true_positions(mask: np.ndarray, size: int, fill: int, lead: int) -> np.ndarray:
     """The flat positions of the first true elements, then ``fill``."""
-    found = np.full(size, fill)
-    chosen = [k for k, is_true in enumerate(mask.ravel()) if is_true][:size]
-    found[: len(chosen)] = chosen
+    found = np.full((*mask.shape[:lead], size), fill)
+    for at in np.ndindex(*mask.shape[:lead]):
+        chosen = [k for k, is_true in enumerate(mask[at].ravel()) if is_true][:size]
+        found[at][: len(chosen)] = chosen
     return found
 
 

@@ -58,7 +58,7 @@ class Body:
 class Reader(Recorder):
     """A builder that calls long bodies, and remembers for which equations it makes which kernel."""
 
-    def applied(self, op_name: str, *elements: Element, **attrs: Any) -> Any:
+    def applied(self, op_name: str, /, *elements: Element, **attrs: Any) -> Any:
         given = tuple([e for e in elements if isinstance(e, Expr)])
         if given and given == elements:
             body = _body(op_name, tuple(attrs.items()), tuple([e.dtype for e in given]))
