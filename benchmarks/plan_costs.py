@@ -9,7 +9,7 @@ from typing import Any
 
 from phix.core.graph import flat
 from phix.parallel.forms import MULTIPLIED, TOUCHED, local_bytes
-from phix.parallel.planning import DividedGraph, Run
+from phix.parallel.plans import DividedGraph, Run
 
 
 @dataclass(frozen=True)

@@ -152,11 +152,10 @@ def planned(name: str, count: int, m: Model, node: int) -> tuple[Any, dict[str, 
 
 def _with_data(name: str, spec: Any, dims: tuple[int, ...], axes: dict[str, int]) -> Any:
     """The spec with a dim along ``data``: the first that it fits behind that of the layers, which
-    nobody divides; of the table the words alone, for by columns all devices would want all rows."""
+    nobody divides."""
     places = list(spec or ())
     places += [None] * (len(dims) - len(places))
-    last = 1 if name == "table" else len(dims)
-    for at in range(0 if name in ("table", "norm", "head") else 1, last):
+    for at in range(0 if name in ("table", "norm", "head") else 1, len(dims)):
         if places[at] is None and dims[at] % axes["data"] == 0:
             places[at] = "data"
             break
@@ -272,7 +271,8 @@ takes what is in the columns *computing* and *moving* together.
 The batch is the same on any number of devices. What is kept for backward is what enters each layer,
 of the whole batch: where it is too much, the batch comes in pieces one after the other, whose
 gradients are added, with the same work. Positions are left out of the model: they cost next to
-nothing. A dim that devices do not divide evenly stays whole: the words of the table on 1,024.
+nothing. A dim that devices do not divide evenly stays whole; of the table the words on 1,024, where
+its columns are divided.
 
 ## Steps of training
 """

@@ -13198,7 +13198,7 @@ def all_to_all_grad(out_grad, axis_name, split_axis, concat_axis):
 
 _axis_index = define(
     "axis_index", "(str axis_name)", "Tensor(out)", infer_meta=("AxisIndexInferMeta", None),
-    traits=("collective", "nondifferentiable")
+    traits=("collective", "local", "nondifferentiable")
 )
 def axis_index(axis_name: str) -> Tensor:
     """The number of the lane, an int64.
@@ -13210,7 +13210,7 @@ def axis_index(axis_name: str) -> Tensor:
 
 _pvary = define(
     "pvary", "(Tensor x, str axis_name)", "Tensor(out)", infer_meta=("UnchangedInferMeta", ("x",)),
-    backward="pvary_grad", jvp="linear", traits=("collective",)
+    backward="pvary_grad", jvp="linear", traits=("collective", "local")
 )
 def pvary(x: TensorLike, axis_name: str) -> Tensor:
     """x, a value of each lane's own from here on: derivatives with respect to it are not summed
@@ -13229,7 +13229,7 @@ def pvary_grad(out_grad):
 
 _rank_step = define(
     "rank_step", "(Tensor x, Object group, str kind, int[] detail)", "Tensor(out)",
-    infer_meta=("RankStepInferMeta", None), jvp="linear"
+    infer_meta=("RankStepInferMeta", None), jvp="linear", traits=("side_effect",)
 )
 def rank_step(x: TensorLike, group: object, kind: str, detail: IntArrayLike) -> Tensor:
     """What the ranks of the group give each other of their x: kind sum, gather, own, scatter, rows,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from phix.core import in_flight
 from phix.parallel.exchange import Group
 from phix.parallel.meshes import Mesh
 
@@ -29,6 +30,54 @@ class Mirrored(Group):
             out[...] = np.stack([x] * self.size, detail[0])
         else:
             raise NotImplementedError(kind)
+
+
+class Deferred(Mirrored):
+    """Steps of any size are begun, and done when they are waited for. What is wrong with the arrays
+    meanwhile is an error. ``events`` has each begin and end, and ``run`` for a step at one go."""
+
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__(name, size)
+        self.events: list[str] = []
+        self.most = 1000  # how many are begun before Ctrl-C
+
+    def overlaps(self, kind: str, count: int) -> bool:
+        return kind in ("sum", "gather")
+
+    def run(self, kind: str, *rest: Any) -> None:
+        in_flight.let_go_on()
+        self.events.append(f"run {kind}")
+        super().run(kind, *rest)
+
+    def begin(self, kind: str, *rest: Any) -> in_flight.Flight:
+        if self.events.count("begin sum") == self.most:
+            raise KeyboardInterrupt
+        self.events.append(f"begin {kind}")
+        flight = _Later(self, kind, *rest)
+        in_flight.begin(flight)
+        return flight
+
+
+class _Later(in_flight.Flight):
+    def __init__(
+        self, group: Deferred, kind: str, detail: Any, x: np.ndarray, out: np.ndarray, source: Any
+    ) -> None:
+        self.given = group, kind, detail, x, out
+        self.before, self.junk = x.copy(), np.random.default_rng(0).bytes(out.nbytes)
+        out.reshape(-1).view(np.uint8)[...] = np.frombuffer(self.junk, np.uint8)
+
+    def finish(self) -> None:
+        group, kind, detail, x, out = self.given
+        group.events.append(f"end {kind}")
+        assert x.tobytes() == self.before.tobytes(), "written while it was sent"
+        assert out.tobytes() == self.junk, "written while it was received"
+        Mirrored.run(group, kind, detail, x, out)
+
+
+def deferred(**axes: int) -> Mesh:
+    """A mesh of groups whose steps are done when they are waited for."""
+    groups: Any = {name: Deferred(name, size) for name, size in axes.items()}
+    return Mesh(axes, groups, 0)
 
 
 def mirrored(**axes: int) -> Mesh:

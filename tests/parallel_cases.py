@@ -460,6 +460,7 @@ def dtype_cases(data: Data) -> dict[str, Case]:
             (np.zeros((1, 0)), np.zeros((n, 1, 0))),
         ),
     }
+    found["under way"] = under_way(data, rng)
     for dtype in ("float16", ml_dtypes.bfloat16, "complex128", "int8", "uint32"):
         x = np.round(4 * rng.normal(size=(n, 2)) ** 2).astype(dtype)
         found[f"of {np.dtype(dtype).name}"] = Case(
@@ -478,6 +479,24 @@ def dtype_cases(data: Data) -> dict[str, Case]:
         (bools.sum(0)[None], bools[:, None]),
     )
     return found
+
+
+def under_way(data: Data, rng: np.random.Generator) -> Case:
+    """Steps that are begun, products meanwhile, and all of it three times in a loop."""
+    x, w = rng.normal(size=(data.n, 40, 32)), rng.normal(size=(32, 32)) / 6
+
+    def turn(v: Any, _: Any) -> Any:
+        total, rows = psum(v, "data"), phix.all_gather(v, "data")
+        moved = phix.ppermute(v, "data", data.ring)
+        own = ops.tanh(ops.tanh(v @ w) @ w)
+        return (total + rows[-1] - moved) * own, None
+
+    values = x
+    for _ in range(3):
+        moved = np.concatenate([0 * values[:1], values[:-1]])
+        own = np.tanh(np.tanh(values @ w) @ w)
+        values = (values.sum(0) + values[-1] - moved) * own
+    return Case(lambda x: phix.scan(turn, x[0], length=3)[0][None], ("data",), "data", (x,), values)
 
 
 def two_axes() -> tuple[dict[str, int], dict[str, Case]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core import in_flight
 from phix.core.errors import ArgumentError, PhixError
 from phix.parallel.exchange import Group
-from tests.mirrored import mirrored
+from tests.mirrored import deferred, mirrored
 
+ORDER = "overlap_collectives"
 pytestmark = pytest.mark.unoptimised
 
 
@@ -85,6 +88,129 @@ def test_bundles_inside_loops_and_none_of_large_or_unknown_sizes(rng):
     unknown = on(mesh, pair, input_spec=[phix.spec(["n"], "float64")])
     assert len(steps(mesh, unknown, x[0])[1]) == 2
     assert len(steps(mesh, on(mesh, pair), x[0, :0])[1]) == 2
+
+
+# -- what is done meanwhile ----------------------------------------------------------------------
+def layers(rng, count=4):
+    """A step of training, and its arguments."""
+
+    def loss(ws, x, y):
+        for w in ws[:-1]:
+            x = ops.tanh(x @ w)
+        return phix.pmean(((x @ ws[-1] - y) ** 2).mean(), "data")
+
+    def step(ws, x, y):
+        value, grads = phix.value_and_grad(loss)(ws, x, y)
+        return [w - 0.1 * g for w, g in zip(ws, grads)], value
+
+    draw = lambda *dims: rng.normal(size=dims)  # noqa: E731
+    return step, [draw(6, 6) for _ in range(count)], draw(5, 6), draw(5, 6)
+
+
+def between(text: str) -> list[int]:
+    """Of each step that is begun, how many kernels run before it is waited for."""
+    kernels, begun, found = 0, {}, []
+    for line in text.splitlines():
+        word, _, rest = line.strip().partition("rank_step")
+        kernels += word.startswith("kernel ")
+        if word == "begin ":
+            begun[rest] = kernels
+        elif word == "wait for ":
+            found.append(kernels - begun.pop(rest))
+    assert not begun
+    return found
+
+
+def test_what_does_not_need_a_sum_goes_ahead_of_the_wait_for_it(rng):
+    """The gradient of a layer is under way while those of the layers before it are made."""
+    step, *args = layers(rng)
+    mesh = deferred(data=2)
+    found, found_plain = [], []
+    for disable, to in (("bundle_sums", found), (("bundle_sums", ORDER), found_plain)):
+        run = on(mesh, step, (None, "data", "data"), disable=disable)
+        to += phix.tree.leaves(run(*args))
+        counts = between(run.lower(*args).as_text("loop ir"))
+        events = mesh.groups["data"].events
+        if disable == "bundle_sums":
+            # the loss, and the weights' gradients, the last one's first
+            assert len(counts) == 5 and sorted(counts)[::-1] == counts and counts[1] > 6
+            assert events[:4] == ["begin sum"] * 4 and events.count("end sum") == len(counts)
+        else:
+            assert counts == [] and events == ["run sum"] * 5
+        events.clear()
+    for one, other in zip(found, found_plain):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_weights_that_are_gathered_come_one_ahead(rng):
+    """Those of one layer are under way while another works: never all of them at once."""
+    mesh = deferred(data=2)
+    weights = [rng.normal(size=(3, 6)) for _ in range(6)]
+
+    def forward(weights, x):
+        for w in weights:
+            x = ops.tanh(x @ phix.all_gather(w, "data", axis=0, tiled=True))
+        return x
+
+    x = rng.normal(size=(4, 6))
+    run = on(mesh, forward, ("data", None))
+    expected = x
+    for w in weights:
+        expected = np.tanh(expected @ np.concatenate([w, w]))
+    np.testing.assert_allclose(run(weights, x), expected, rtol=1e-12)
+    under_way = np.cumsum([{"b": 1, "e": -1, "r": 0}[e[0]] for e in mesh.groups["data"].events])
+    assert max(under_way) == 2 and len(mesh.groups["data"].events) == 1 + 2 * 5
+
+
+def test_an_error_leaves_nothing_under_way(rng):
+    """Ctrl-C while a sum is under way, and another is about to begin."""
+    step, *args = layers(rng, 3)
+    mesh = deferred(data=2)
+    group: Any = mesh.groups["data"]
+    group.most = 2
+    with pytest.raises(KeyboardInterrupt):
+        on(mesh, step, (None, "data", "data"), disable="bundle_sums")(*args)
+    assert group.events == ["begin sum"] * 2 + ["end sum"] * 2
+
+
+def test_ctrl_c_waits_for_the_end_of_a_step():
+    before = signal.getsignal(signal.SIGINT)
+    reached = []
+    with pytest.raises(KeyboardInterrupt), in_flight.Undisturbed():
+        signal.raise_signal(signal.SIGINT)
+        reached.append(True)
+    assert reached and signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_programs_with_steps_under_way_give_what_they_give_without(seed):
+    """Random chains of kernels and collectives, in a loop as well; the mesh looks at the arrays."""
+    rng = np.random.default_rng(seed)
+    mesh = deferred(data=2)
+    plan = [(rng.integers(7), *rng.integers(0, 100, 2)) for _ in range(24)]
+
+    def program(x):
+        values = [x, x * 0.5]
+        for what, one, other in plan:
+            a, b = values[one % len(values)], values[other % len(values)]
+            made = [
+                lambda a, b: phix.psum(a, "data") / 2 + 0 * b,
+                lambda a, b: phix.all_gather(a, "data").mean(0) - b,
+                lambda a, b: phix.psum(a * b, "data"),
+                lambda a, b: ops.tanh(a) @ b,
+                lambda a, b: ops.tanh(a + b),
+                lambda a, b: ops.cumsum(a, 0) * 0.1 + b,
+                lambda a, b: phix.scan(
+                    lambda c, _: (ops.tanh(phix.psum(c, "data")) + b @ b, None), a, length=2)[0],
+            ]  # fmt: skip
+            values.append(ops.tanh(made[what](a, b)))
+        return values[-1], sum(values)
+
+    x = rng.normal(size=(4, 4))
+    run, plain = (on(mesh, program, "data", "data", disable=off) for off in ((), ORDER))
+    program_on = lambda run: [np.asarray(v) for v in run(x)]  # noqa: E731
+    for one, other in zip(program_on(run), program_on(plain)):
+        np.testing.assert_array_equal(one, other)
 
 
 # -- the steps -----------------------------------------------------------------------------------

@@ -165,6 +165,22 @@ def scaled_stages(w, xs):
     return on_data(step, ("data", None), (None, None, "data"), n=2)(w, xs)
 
 
+def test_a_pipeline_whose_loss_has_no_target_and_a_second_derivative():
+    """Of (b a)^2 for the weights a and b of two stages: its slopes, and those of 4 a b^3 + ..."""
+    stage, loss = lambda w, x: w[0] * x, lambda head, x, y: (x**2).mean()
+    run = lambda w, xs: phix.parallel.pipeline(stage, loss, w, None, xs, xs, "data")  # noqa: E731
+    square = lambda w, xs: (phix.grad(run)(w, xs) ** 2).sum()  # noqa: E731
+    both = on_data(lambda w, xs: (phix.grad(run)(w, xs), phix.grad(square)(w, xs)),
+                   ("data", None), "data", n=2)  # fmt: skip
+    a, b = 2.0, 3.0
+    one, two = both(np.array([a, b]), np.ones((3, 1)))
+    np.testing.assert_allclose(one, [2 * a * b**2, 2 * a**2 * b], rtol=1e-12)
+    # of 4 a^2 b^4 + 4 a^4 b^2
+    np.testing.assert_allclose(
+        two, [8 * a * b**4 + 16 * a**3 * b**2, 16 * a**2 * b**3 + 8 * a**4 * b], rtol=1e-12
+    )
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_pipeline_adds_halves_up_in_float32(dtype):
     """Sums of 300 ones stay at 256 in bfloat16, those of 300 times 400 are infinite in float16."""

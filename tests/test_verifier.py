@@ -146,6 +146,38 @@ def indexed(limited: Callable[[sc.Expr], sc.Expr]) -> LoopProgram:
     return LoopProgram([X, where], [], [OUT], [], [kernel], {})
 
 
+def flight(*between: str) -> LoopProgram:
+    """Something that begins, and steps behind it: ``wait`` is for its end."""
+    sent, received, other = buffer("t1", 4), buffer("t2", 4), buffer("t3", 4)
+
+    def copy(to: Buffer, source: Buffer) -> Kernel:
+        return Kernel([For(I0, size(4), [Store(to, (I0,), load(source, I0))])])
+
+    parts = ("step", print, (sent,), (received,), ((4,),), {"begin": print})
+    start = ir.StartStep(*parts)
+    made: dict[str, ir.Step] = {
+        "wait": ir.WaitStep(*parts, start), "read": copy(other, received), "other": copy(other, X),
+        "write": copy(sent, X), "python": ir.HostStep("more", print, (X,), (other,), ((4,),)),
+    }  # fmt: skip
+    steps = [copy(sent, X), start, *(made[word] for word in between), copy(OUT, received)]
+    return LoopProgram([X], [], [OUT], [sent, received, other], steps, {})
+
+
+BROKEN_FLIGHTS = {
+    "what is received and read too early": ("read", "wait"),
+    "what is sent and written too early": ("write", "wait"),
+    "what is never waited for": ("other",),
+    "Python while something is under way": ("python", "wait"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_FLIGHTS)
+def test_what_disturbs_a_step_under_way_is_found(name: str) -> None:
+    with pytest.raises(VerificationError, match="breaks the rule 'flights_are_undisturbed'"):
+        verify("a pass", flight(*BROKEN_FLIGHTS[name]))
+    verify("a pass", flight("other", "wait", "read"))
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_breaks_a_rule_is_found(name: str) -> None:
     rule, make = BROKEN[name]

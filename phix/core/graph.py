@@ -199,6 +199,13 @@ class Graph:
         found: frozenset[str] = _found(self, "_axis_names", names)
         return found
 
+    @property
+    def joined_axes(self) -> frozenset[str]:
+        """Those of the named axes over which lanes are sent something."""
+        names = lambda g: frozenset(n for e in g.equations for n in joined_axes(e.op, e.attrs))  # noqa: E731
+        found: frozenset[str] = _found(self, "_joined_axes", names)
+        return found
+
     @stack.lazy
     def _hash(self) -> int:
         return hash(self.identity)
@@ -259,6 +266,15 @@ def named_axes(op: Op, attrs: tuple[Any, ...]) -> Iterator[str]:
     if op.has_graphs:
         for graph in graphs_in(attrs):
             yield from graph.axis_names
+
+
+def joined_axes(op: Op, attrs: tuple[Any, ...]) -> Iterator[str]:
+    """The named axes over which a call sends something, itself or in its graphs."""
+    if "collective" in op.traits and "local" not in op.traits:
+        yield op.attr("axis_name", attrs)
+    if op.has_graphs:
+        for graph in graphs_in(attrs):
+            yield from graph.joined_axes
 
 
 def is_effect(equation: Equation) -> bool:

@@ -64,6 +64,7 @@ for _row in (
     ("drop_dead_stores", "loops", "stores that nothing reads, and kernels they leave empty, go"),
     ("use_outputs", "loops", "a temp lives in the output whose elements replace its own"),
     ("free_early", "loops", "steps that free memory run as soon as they can"),
+    ("overlap_collectives", "loops", "what goes between ranks is waited for where it is needed"),
     ("reuse_temps", "loops", "a temp lives in the temp whose elements its own replace"),
     ("shrink_temps", "loops", "a temp used one row at a time has memory for one row"),
     ("block_sums", "loops", "long sums are added up in blocks, and the blocks in float64"),

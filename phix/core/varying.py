@@ -167,7 +167,7 @@ def _traced(graph: Graph, metas: Sequence[MetaTensor], missing: Sequence[Sequenc
 
 def _check_control(op: Op, attrs: tuple[Any, ...], control: Axes) -> None:
     for graph in graphs_in(attrs):
-        wrong = sorted(graph.axis_names & control)
+        wrong = sorted(graph.joined_axes & control)
         if wrong:
             raise ArgumentError(
                 f"{op.name}: what decides which graph runs, or how often, differs along the axis "

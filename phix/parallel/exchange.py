@@ -2,16 +2,21 @@
 
 What is moved goes as bytes, so that every dtype does. Sums are made here, the parts in the order of
 the ranks: every rank has the same result, to the bit, and so has the next run.
+
+What a step does is written once, as a generator of the calls of MPI it takes: of the names of
+mpi4py's methods, and their arguments. They are made one after the other, or the first is begun, and
+the rest is done where the result is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core import in_flight
 from phix.core.source import Source
 from phix.parallel.failures import WHEREABOUTS
 from phix.parallel.on_devices import OnDevices
@@ -25,22 +30,29 @@ _ALONE = frozenset({"own", "index"})  # kinds that need no other rank
 
 # Up to so many bytes every rank gets all parts of a sum at once; of more each sums a piece.
 _SMALL = 1 << 13
+# From so many bytes up it is worth the microseconds that a start and a wait cost to have both.
+_OVERLAPPED = 1 << 12
 # Dtypes, by their letters, that MPI adds as NumPy does: floats, complex numbers and ints.
 _ADDED_BY_MPI = frozenset("fdFDbBhHiIlLqQ")
+
+Calls = Iterator[tuple[Any, ...]]
 
 
 class Group(OnDevices):
     """The ranks along one axis of a mesh, of which this process is one.
 
     ``size`` ranks; this one is number ``index``; ``comm`` is their communicator, None of one rank.
-    ``watch``, if any, is told of each step before it begins.
+    ``watch``, if any, is told of each step before it begins. ``second`` is for what comes behind
+    the first call of a step that was begun: some ranks do that before other steps, some after.
     """
 
     names = NAMES
 
-    def __init__(self, name: str, size: int, index: int, comm: Any, watch: Any = None) -> None:
+    def __init__(
+        self, name: str, size: int, index: int, comm: Any, watch: Any = None, second: Any = None
+    ) -> None:
         self.name, self.size, self.index = name, size, index
-        self.comm, self.watch = comm, watch
+        self.comm, self.watch, self.second = comm, watch, second
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.size} ranks>"
@@ -66,11 +78,54 @@ class Group(OnDevices):
     ) -> None:
         """Do a step: fill ``out`` by what the ranks' ``x`` are. ``source``: the line it is for."""
         if kind not in _ALONE:
+            in_flight.let_go_on()
             WHEREABOUTS.enter(NAMES[kind], self.name, source)
-        if self.watch is not None and kind != "own":
+        if self.watch is not None and kind not in _ALONE:
             self.watch(self, kind, detail, x)
-        _STEPS[kind](self, detail, x, out)
+        _call(self.comm, _STEPS[kind](self, detail, x, out))
         WHEREABOUTS.leave()
+
+    def overlaps(self, kind: str, count: int) -> bool:
+        """Whether a step of so many bytes may be begun, and waited for later."""
+        if kind in _ALONE or self.comm is None or self.watch is not None or count < _OVERLAPPED:
+            return False
+        return kind != "permute" or hasattr(self.comm, "Isendrecv")
+
+    def begin(self, kind: str, *given: Any) -> in_flight.Flight:
+        """Begin a step, given as to ``run``, that ``in_flight.finish`` ends: until then ``x`` must
+        stay as it is."""
+        flight = _RankFlight(self, kind, *given)
+        with in_flight.Undisturbed():
+            flight.begin()
+            in_flight.begin(flight)
+        return flight
+
+
+class _RankFlight(in_flight.Flight):
+    def __init__(
+        self, group: Group, kind: str, detail: Any, x: np.ndarray, out: np.ndarray, source: Any
+    ) -> None:
+        self.group, self.kind, self.source = group, kind, source
+        self.calls = _STEPS[kind](group, detail, x, out)
+        self.has_more = kind == "sum" and group.size > 2 and x.nbytes > _SMALL
+        self.request: Any = None
+
+    def begin(self) -> None:
+        name, *arguments = next(self.calls)
+        WHEREABOUTS.enter(NAMES[self.kind], self.group.name, self.source)
+        self.request = getattr(self.group.comm, f"I{name.lower()}")(*arguments)
+        WHEREABOUTS.leave()
+
+    def finish(self) -> None:
+        WHEREABOUTS.enter(NAMES[self.kind], self.group.name, self.source)
+        self.request.Wait()
+        _call(self.group.second, self.calls)
+        WHEREABOUTS.leave()
+
+
+def _call(comm: Any, calls: Calls) -> None:
+    for name, *arguments in calls:
+        getattr(comm, name)(*arguments)
 
 
 def _bytes(x: np.ndarray) -> np.ndarray:
@@ -91,26 +146,28 @@ def _added(rows: np.ndarray) -> np.ndarray:
         return total.astype(rows.dtype, copy=False)
 
 
-def _rows(group: Group, x: np.ndarray) -> np.ndarray:
+def _rows(group: Group, x: np.ndarray) -> Generator[Any, None, np.ndarray]:
     """The parts of all ranks, one behind the other."""
     rows = np.empty((group.size, *x.shape), x.dtype)
-    group.comm.Allgather(_bytes(_contiguous(x)), _bytes(rows))
+    yield "Allgather", _bytes(_contiguous(x)), _bytes(rows)
     return rows
 
 
-def _sum(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> None:
+def _sum(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
     if group.size == 2 and x.dtype.char in _ADDED_BY_MPI:  # two terms have no order
         whole = out if out.flags.c_contiguous else np.empty(x.shape, x.dtype)
-        group.comm.Allreduce(_contiguous(x), whole)
+        yield "Allreduce", _contiguous(x), whole
     elif x.nbytes <= _SMALL:
-        whole = _added(_rows(group, x))
+        whole = _added((yield from _rows(group, x)))
     else:
-        whole = _sum_by_pieces(group, _contiguous(x), out)
+        whole = yield from _sum_by_pieces(group, _contiguous(x), out)
     if whole is not out:
         out[...] = whole
 
 
-def _sum_by_pieces(group: Group, x: np.ndarray, out: np.ndarray) -> np.ndarray:
+def _sum_by_pieces(
+    group: Group, x: np.ndarray, out: np.ndarray
+) -> Generator[Any, None, np.ndarray]:
     """Each rank adds a piece, the pieces go to all. What is left over by pieces of one length goes
     to all as it is: MPICH's calls for pieces of many lengths take a hundred times as long."""
     flat, size = x.reshape(-1), group.size
@@ -118,56 +175,53 @@ def _sum_by_pieces(group: Group, x: np.ndarray, out: np.ndarray) -> np.ndarray:
     piece = flat.size // size
     even, found = piece * size, whole.reshape(-1)
     pieces = np.empty((size, piece), x.dtype)
-    group.comm.Alltoall(_bytes(flat[:even]), _bytes(pieces))
-    group.comm.Allgather(_bytes(_added(pieces)), _bytes(found[:even]))
+    yield "Alltoall", _bytes(flat[:even]), _bytes(pieces)
+    yield "Allgather", _bytes(_added(pieces)), _bytes(found[:even])
     if even < flat.size:
-        found[even:] = _added(_rows(group, flat[even:]))
+        found[even:] = _added((yield from _rows(group, flat[even:])))
     return whole
 
 
-def _gather(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> None:
+def _gather(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
     if detail[0] == 0 and out.flags.c_contiguous:
         if x.dtype.char in _ADDED_BY_MPI:  # which it knows: a view of the bytes would take longer
-            group.comm.Allgather(_contiguous(x), out)
+            yield "Allgather", _contiguous(x), out
         else:
-            group.comm.Allgather(_bytes(_contiguous(x)), _bytes(out))
+            yield "Allgather", _bytes(_contiguous(x)), _bytes(out)
         return
-    out[...] = np.moveaxis(_rows(group, x), 0, detail[0])
+    out[...] = np.moveaxis((yield from _rows(group, x)), 0, detail[0])
 
 
-def _own(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> None:
+def _own(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
     out[...] = x.take(group.index, detail[0])
+    yield from ()
 
 
-def _dealt(group: Group, x: np.ndarray, axis: int) -> np.ndarray:
+def _dealt(group: Group, x: np.ndarray, axis: int) -> Generator[Any, None, np.ndarray]:
     """Row ``index`` along an axis of every rank's x, one behind the other."""
     sent = _contiguous(np.moveaxis(x, axis, 0))
     found = np.empty_like(sent, order="C")
-    group.comm.Alltoall(_bytes(sent), _bytes(found))
+    yield "Alltoall", _bytes(sent), _bytes(found)
     return found
 
 
-def _scatter(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> None:
-    out[...] = _added(_dealt(group, x, detail[0]))
+def _scatter(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
+    out[...] = _added((yield from _dealt(group, x, detail[0])))
 
 
-def _exchange(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> None:
-    out[...] = np.moveaxis(_dealt(group, x, detail[0]), 0, detail[1])
+def _exchange(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
+    out[...] = np.moveaxis((yield from _dealt(group, x, detail[0])), 0, detail[1])
 
 
-def _permute(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> None:
+def _permute(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
     half = len(detail) // 2
     pairs = list(zip(detail[:half], detail[half:]))
     target = next((t for s, t in pairs if s == group.index), None)
     source = next((s for s, t in pairs if t == group.index), None)
     nobody = -1 if target is not None and source is not None else _nobody()
     found = np.empty(x.shape, x.dtype)
-    group.comm.Sendrecv(
-        _bytes(_contiguous(x)),
-        nobody if target is None else target,
-        recvbuf=_bytes(found),
-        source=nobody if source is None else source,
-    )
+    tag, to, by = 0, nobody if target is None else target, nobody if source is None else source
+    yield "Sendrecv", _bytes(_contiguous(x)), to, tag, _bytes(found), by
     out[...] = 0 if source is None else found
 
 
@@ -177,8 +231,9 @@ def _nobody() -> int:
     return int(MPI.PROC_NULL)
 
 
-def _index(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> None:
+def _index(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
     out[...] = group.index
+    yield from ()
 
 
 _STEPS = {

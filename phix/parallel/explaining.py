@@ -11,7 +11,7 @@ from phix.core.graph import Literal, flat
 from phix.core.source import Source
 from phix.parallel.forms import Move
 from phix.parallel.meshes import Mesh
-from phix.parallel.planning import Convert, DividedGraph, Run, joined_move
+from phix.parallel.plans import Convert, DividedGraph, Run, joined_move
 
 
 class Collective(NamedTuple):

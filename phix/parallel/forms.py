@@ -13,6 +13,7 @@ from typing import Any
 
 from phix import ops
 from phix.api import batching
+from phix.core import dtypes as dt
 from phix.core.meta import MetaTensor
 from phix.parallel.specs import divided as rows_of
 
@@ -173,11 +174,16 @@ def move(x: Any, step: Move, sizes: Mapping[str, int]) -> Any:
         return batching.all_to_all(x, axis, step.to, step.dim, tiled=True)
     here = batching.axis_index(axis)
     if step.kind == "one":
-        return ops.where(here == 0, x, ops.full((), 0, x.dtype))
+        return ops.where(here == 0, x, nothing(x.dtype))
     return ops.gather(rows_of(x, step.to, n, "shard"), here, step.to)
+
+
+def nothing(dtype: Any) -> Any:
+    """What changes no number that it is added to: 0, of floats with the sign that keeps -0."""
+    return ops.full((), -0.0 if dt.is_float(dtype) else 0, dtype)
 
 
 __all__ = [
     "LATENCY", "MULTIPLIED", "PENDING", "TOUCHED", "WHOLE", "Form", "Move", "Where", "elements",
-    "fits", "local_bytes", "move", "moves",
+    "fits", "local_bytes", "move", "moves", "nothing",
 ]  # fmt: skip

@@ -174,7 +174,8 @@ def _over_ranks(axes: dict[str, int], comm: Any, checks: bool, nccl: bool) -> Me
         for place, extent in zip(others, [s for n, s in axes.items() if n != name]):
             colour = colour * extent + place
         part = whole.Split(colour, here[number]) if size > 1 else None
-        groups[name] = Group(name, size, here[number], part, watch)
+        second = part.Dup() if part is not None and size > 2 else part
+        groups[name] = Group(name, size, here[number], part, watch, second)
         groups[name].rank, groups[name].nccl = rank, nccl
     node = whole.Split_type(MPI.COMM_TYPE_SHARED)
     local = node.Get_rank()

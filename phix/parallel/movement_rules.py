@@ -11,6 +11,7 @@ from phix.api.batching import axis_index
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.meta import MetaTensor
+from phix.parallel.forms import nothing
 from phix.parallel.sharding_rules import (
     Cut,
     Labels,
@@ -161,10 +162,6 @@ def _own(index: Any, size: int, axis_name: str, count: int) -> tuple[Any, Any]:
     return mine, ops.where(mine, found, ops.full((), 0, dt.int64))
 
 
-def _zero(x: Any) -> Any:
-    return ops.full((), 0, x.dtype)
-
-
 @rule("gather")
 def gather(call: RuleCall) -> ShardingRule:
     x, index = call.metas
@@ -177,7 +174,7 @@ def gather(call: RuleCall) -> ShardingRule:
         mine, index = _own(values[1], x.dims[axis], *cut["at"])
         rows = ops.gather(values[0], index, axis)
         dims = (*mine.meta.dims, *(1,) * (x.ndim - axis - 1))
-        return ops.where(ops.reshape(mine, dims), rows, _zero(rows))
+        return ops.where(ops.reshape(mine, dims), rows, nothing(rows.dtype))
 
     return ShardingRule(
         (of_x, of_index), (out,), linear=each(0), local=local, looked_up=frozenset({"at"})
@@ -232,7 +229,7 @@ def index_put(call: RuleCall) -> ShardingRule:
     def local(cut: Cut, values: Any, attrs: Any) -> Any:
         mine, index = _own(values[1], x.dims[axes[0]], *cut["at"])
         mask = ops.reshape(mine, (*mine.meta.dims, *(1,) * len(rest)))
-        added = ops.where(mask, values[2], _zero(values[2]))
+        added = ops.where(mask, values[2], nothing(values[2].dtype))
         return ops.index_put(values[0], [index], added, *attrs)
 
     return ShardingRule(
@@ -256,7 +253,7 @@ def take_along_axis(call: RuleCall) -> ShardingRule:
     def local(cut: Cut, values: Any, attrs: Any) -> Any:
         mine, index = _own(values[1], arr.dims[axis], *cut["at"])
         found = ops.take_along_axis(values[0], index, *attrs)
-        return ops.where(mine, found, _zero(found))
+        return ops.where(mine, found, nothing(found.dtype))
 
     return ShardingRule(
         (here(of_arr, "at"), here(of_index, axis)),
@@ -282,7 +279,7 @@ def put_along_axis(call: RuleCall) -> ShardingRule:
 
     def local(cut: Cut, given: Any, attrs: Any) -> Any:
         mine, index = _own(given[1], arr.dims[axis], *cut["at"])
-        added = ops.where(mine, given[2], _zero(given[2]))
+        added = ops.where(mine, given[2], nothing(given[2].dtype))
         return ops.put_along_axis(given[0], index, added, *attrs)
 
     return ShardingRule(

@@ -17,7 +17,7 @@ from phix.core.conversion import tensor_from_scalar
 from phix.core.graph import Literal, flat, map_entries, substitute_attrs
 from phix.core.source import replay
 from phix.parallel.forms import WHOLE, Form, move
-from phix.parallel.planning import Convert, DividedGraph, Run
+from phix.parallel.plans import Convert, DividedGraph, Run
 
 
 class Parts:

@@ -12,20 +12,16 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError
 from phix.core.graph import Equation, Graph, Literal, flat
-from phix.core.meta import MetaTensor
 from phix.core.source import Source
 from phix.parallel import sharding_rules as rules
 from phix.parallel.forms import (
     LATENCY,
-    MULTIPLIED,
     PENDING,
-    TOUCHED,
     WHOLE,
     Form,
     Move,
@@ -33,75 +29,33 @@ from phix.parallel.forms import (
     local_bytes,
     moves,
 )
+from phix.parallel.plans import Convert, DividedGraph, Run, Sizes, joined_move, work_of
 from phix.parallel.sharding_rules import ShardingRule
 from phix.parallel.suggestions import suggested
 
-Sizes = Mapping[str, int]
 # How one axis of the mesh takes part in an op: None, ("cut", a label) or ("sum", a set of operands)
 Mode = Any
 # What a step costs that is left for later: another value may be added before, and share it.
 _LATER = 0.99 * LATENCY
 _TURNS = 4  # how many forms of what a loop carries are tried on the way to one that stays
+# At how many values of a whole function a second way is tried, how much smaller than the largest of
+# them they may be, what the plan must cost beside the one before, and what share of the work steps
+# between parts may take that are not worth it.
+_FORKS, _SMALLER, _BETTER, _CHEAP = 4, 64, 0.95, 0.01
+_NO_WAY: Mapping[int, Any] = {}
 _STEPS_OF_WHILE = 8  # how often a loop runs of which that is not known, for its cost
-
-
-@dataclass(frozen=True)
-class Convert:
-    """A value is brought into another form. ``filled``: the equation that makes it, of which a part
-    makes its piece by itself."""
-
-    atom: Any
-    before: Form
-    after: Form
-    moves: tuple[Move, ...]
-    source: Source | None
-    op: str
-    filled: Equation | None = None
-
-
-@dataclass(frozen=True)
-class Run:
-    """An equation is run on parts: its operands in these forms, attributes as ``rule`` says.
-
-    ``inner`` are the plans of its graphs.
-    """
-
-    equation: Equation
-    operands: tuple[Form, ...]
-    outs: tuple[Form, ...]
-    rule: ShardingRule | None = None
-    cut: Mapping[Any, tuple[str, int]] = field(default_factory=dict)
-    joined: tuple[tuple[str, str], ...] = ()  # how extremes are joined, and along which axes
-    inner: tuple[DividedGraph, ...] = ()
-
-
-@dataclass(frozen=True)
-class DividedGraph:
-    """The steps of a graph, from inputs in some forms to outputs in some forms."""
-
-    graph: Graph
-    inputs: tuple[Form, ...]
-    outputs: tuple[Form, ...]
-    steps: tuple[Any, ...]
-    cost: float
-    uncovered: tuple[Equation, ...] = ()
-
-
-def joined_move(kind: str, axis: str, meta: MetaTensor, form: Form, sizes: Sizes) -> Move:
-    """The step that joins extremes of the parts, or sums that do not pend."""
-    each = local_bytes(meta, form, sizes)
-    if kind == "sum":  # in float32
-        each *= dt.float32.itemsize / meta.dtype.itemsize
-        return Move("psum", axis, bytes=2 * each * (sizes[axis] - 1) / sizes[axis])
-    return Move({"any": "pmax", "all": "pmin"}.get(kind, f"p{kind}"), axis,
-                bytes=each * (sizes[axis] - 1))  # fmt: skip
 
 
 class Planner:
     """Plans one graph."""
 
-    def __init__(self, graph: Graph, inputs: Sequence[Form], sizes: Sizes) -> None:
-        self.graph, self.sizes = graph, sizes
+    def __init__(
+        self, graph: Graph, inputs: Sequence[Form], sizes: Sizes, taken: Mapping[int, Any] = _NO_WAY
+    ) -> None:
+        """``taken``: of equations with several ways, by number, the forms of the outputs of that
+        to take, where it is not the cheapest at first sight."""
+        self.graph, self.sizes, self.taken = graph, sizes, taken
+        self.forks: dict[int, tuple[float, Any]] = {}  # where another way is second to one, and it
         self.inputs = tuple(inputs)
         self.forms: dict[Any, list[Form]] = {v: [f] for v, f in zip(graph.inputs, inputs)}
         self.forms.update((c.variable, [WHOLE]) for c in graph.constants)
@@ -111,14 +65,14 @@ class Planner:
         self.uses = Counter(a for e in graph.equations for a in flat(e.inputs))
         self.uses.update(a for a in graph.outputs)
         self.steps: list[Any] = []
-        self.cost = 0.0
+        self.cost = self.work = 0.0
         self.uncovered: list[Equation] = []
 
     def plan(self, outputs: Sequence[Form | None]) -> DividedGraph:
         """``outputs``: the form that each must have, None for that which it has."""
         self.suggested = suggested(self.graph, self.inputs, outputs)
-        for equation in self.graph.equations:
-            self.equation(equation)
+        for number, equation in enumerate(self.graph.equations):
+            self.equation(equation, number)
             self.note(equation)
         found = []
         for atom, wanted in zip(self.graph.outputs, outputs):
@@ -128,7 +82,7 @@ class Planner:
             found.append(form)
         return DividedGraph(
             self.graph, self.inputs, tuple(found), tuple(self.steps), self.cost,
-            tuple(self.uncovered),
+            self.work, tuple(self.uncovered),
         )  # fmt: skip
 
     def note(self, equation: Equation) -> None:
@@ -195,7 +149,7 @@ class Planner:
             known.append(after)
 
     # -- equations -----------------------------------------------------------------------------
-    def equation(self, equation: Equation) -> None:
+    def equation(self, equation: Equation, number: int) -> None:
         if equation.op.has_graphs:
             if equation.op.name not in _BY_GRAPHS:
                 raise ArgumentError(f"shard: {equation.op.name} has graphs that no rule covers")
@@ -215,8 +169,19 @@ class Planner:
             whole = (WHOLE,) * len(rule.outs)
             self.run(equation, (WHOLE,) * len(atoms), whole, rule)
             return
-        _, forms, outs, cut, joined = min(self.ways(equation, rule, atoms), key=lambda w: w[0])
+        ways = sorted(self.ways(equation, rule, atoms), key=lambda w: w[0])
+        self.note_fork(equation, number, ways)
+        taken = (w for w in ways if w[2] == self.taken.get(number))
+        _, forms, outs, cut, joined = next(taken, ways[0])
         self.run(equation, forms, outs, rule, cut, joined)
+
+    def note_fork(self, equation: Equation, number: int, ways: Sequence[Any]) -> None:
+        """Remember the best way that divides the work otherwise, with the bytes of what it gives:
+        operands come divided in dims of which the op can have one divided."""
+        other = next((w[2] for w in ways if w[3] and w[3].keys() != ways[0][3].keys()), None)
+        if other is not None and ways[0][3] and other != ways[0][2]:
+            size = sum(local_bytes(v.meta, WHOLE, self.sizes) for v in flat(equation.outputs))
+            self.forks[number] = (size, other)
 
     def run(
         self,
@@ -235,6 +200,8 @@ class Planner:
         self.forms.update((v, [f]) for v, f in zip(made, outs))
         extra = [joined_move(k, a, made[0].meta, outs[0], self.sizes) for k, a in joined]
         self.cost += cost + sum(m.cost for m in extra)
+        if rule is not None:
+            self.work += work_of(equation, rule, forms, outs, cut or {}, self.sizes)
         self.steps.append(
             Run(equation, tuple(forms), tuple(outs), rule, cut or {}, tuple(joined), tuple(inner))
         )
@@ -260,7 +227,7 @@ class Planner:
                 continue
             cut = {m[1]: (a, self.sizes[a]) for a, m in by_axis.items() if m and m[0] == "cut"}
             joined = [(rule.extremes[x], a) for x, (a, _) in cut.items() if x in rule.extremes]
-            cost = self.price(rule, atoms, forms, made, outs, cut, joined)
+            cost = self.price(equation, rule, forms, outs, cut, joined)
             yield cost, tuple(forms), tuple(outs), cut, tuple(joined)
 
     def allowed(self, atom: Any, form: Form) -> bool:
@@ -289,26 +256,22 @@ class Planner:
 
     def price(
         self,
+        equation: Equation,
         rule: ShardingRule,
-        atoms: Sequence[Any],
         forms: Sequence[Form],
-        made: Sequence[Any],
         outs: Sequence[Form],
         cut: Mapping[Any, tuple[str, int]],
         joined: Sequence[tuple[str, str]],
     ) -> float:
-        total = MULTIPLIED * rule.flops
-        for _, n in cut.values():
-            total /= n
+        atoms, made = flat(equation.inputs), flat(equation.outputs)
+        total = work_of(equation, rule, forms, outs, cut, self.sizes)
         for atom, form in zip(atoms, forms):
             for move in self.way(atom, form)[2]:
                 # a sum is there for all who want it
                 shared = self.uses[atom] if move.kind in ("psum", "psum_scatter") else 1
                 total += move.cost / shared
-            total += TOUCHED * local_bytes(atom.meta, form, self.sizes)
         for out, form in zip(made, outs):
             size = local_bytes(out.meta, form, self.sizes)
-            total += TOUCHED * size
             counts = [self.sizes[a] for a in form.pending]
             total += sum(2 * size * (n - 1) / n + _LATER for n in counts)
         return total + sum(
@@ -337,6 +300,30 @@ def _out(mode: Mode, rule: ShardingRule, number: int) -> Any:
     if what in rule.outs[number]:
         return rule.outs[number].index(what)
     return PENDING if what in rule.sums or what in rule.looked_up else None
+
+
+def best_plan(
+    graph: Graph, inputs: Sequence[Form], outputs: Sequence[Form | None], sizes: Sizes
+) -> DividedGraph:
+    """The plan of a whole function. What is cheapest at first sight may be dear further on: where
+    operands of large values meet that are divided in ways of which one must give in, another way
+    is tried, the first of them first, and kept if all together is cheaper.
+    """
+    planner = Planner(graph, inputs, sizes)
+    best, at = planner.plan(outputs), -1
+    for _ in range(_FORKS):
+        if best.cost <= _CHEAP * best.work:
+            break
+        large = max((size for size, _ in planner.forks.values()), default=0.0) / _SMALLER
+        behind = [n for n, (size, _) in planner.forks.items() if n > at and size >= large]
+        if not behind:
+            break
+        at = min(behind)
+        other = Planner(graph, inputs, sizes, {**planner.taken, at: planner.forks[at][1]})
+        found = other.plan(outputs)
+        if found.cost + found.work < _BETTER * (best.cost + best.work):
+            best, planner = found, other
+    return best
 
 
 # -- graphs inside ---------------------------------------------------------------------------------
@@ -419,6 +406,7 @@ def _loop(
             best = min(best, priced(pends), key=lambda x: x[0])
     _, forms, plans = best
     planner.cost += steps * sum(p.cost for p in plans)
+    planner.work += steps * sum(p.work for p in plans)
     return forms, plans
 
 
@@ -484,6 +472,7 @@ def _branch(planner: Planner, equation: Equation) -> Any:
         outs.append(form if planner.allowed(atom, form) else WHOLE)
     plans = [plan(g, given, outs, planner.sizes) for g in branches]
     planner.cost += max(p.cost for p in plans)
+    planner.work += max(p.work for p in plans)
     planner.uncovered += [e for p in plans for e in p.uncovered]
     return [WHOLE, *given], outs, None, None, (), plans
 

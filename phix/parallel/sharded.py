@@ -19,7 +19,7 @@ from phix.core.op import Op
 from phix.core.transforms import transforms
 from phix.interpreters.decompose import decompose
 from phix.parallel import movement_rules as _movement  # noqa: F401 - registers its rules
-from phix.parallel import partwise, planning
+from phix.parallel import partwise, planning, plans
 from phix.parallel.explaining import Division
 from phix.parallel.forms import Form, fits
 from phix.parallel.meshes import Mesh
@@ -43,7 +43,7 @@ class Sharded(Generic[P, R]):
         self.function, self.mesh = function, mesh
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
         self.sizes = {name: n for name, n in mesh.axes.items() if n > 1}
-        self._plans: dict[Any, tuple[planning.DividedGraph, bool]] = {}
+        self._plans: dict[Any, tuple[plans.DividedGraph, bool]] = {}
 
     def __repr__(self) -> str:
         return f"<{function_name(self.function)} sharded on {self.mesh}>"
@@ -106,7 +106,7 @@ class Sharded(Generic[P, R]):
                 for g in graphs_inside(graph) for e in g.equations
             )  # fmt: skip
             whole = decompose(graph, _stays)
-            known[key] = (planning.plan(whole, inputs, wanted, self.sizes), own)
+            known[key] = (planning.best_plan(whole, inputs, wanted, self.sizes), own)
         found, own = known[key]
         return Division(self.where, self.mesh, found, run.out_tree, closed, own)
 

@@ -52,8 +52,8 @@ def pipeline(
 
     Returns:
         A scalar, the same on all parts. Gradients with respect to ``weights`` are this part's;
-        those of ``head``, ``xs`` and ``targets`` are whole. They are not differentiated again.
-        Half precision is added up over the microbatches in float32.
+        those of ``head``, ``xs`` and ``targets`` are whole. Half precision is added up
+        over the microbatches in float32.
 
     Raises:
         ShapeError: a stage that gives another shape or dtype, a loss that is no scalar, targets

@@ -34,6 +34,7 @@ TRAITS: dict[str, str] = {
     "calls_graph": "it is its graph, called on its inputs; eagerly, that is one program",
     "collective": "it joins the lanes of the axis that its attribute axis_name names",
     "ring": "it joins the processes of the ring that ring_id counts",
+    "local": "a collective that each lane computes by itself",
     "uniform": "a collective that gives every lane the same result",
     "matrices": "eagerly, small dims of the last two axes are known to its program",
     "moves": "the result lives where the op says, not where its inputs do",

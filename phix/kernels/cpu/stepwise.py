@@ -13,7 +13,7 @@ from typing import Any
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core import stack
+from phix.core import in_flight, stack
 from phix.core.engines import Launcher
 from phix.core.kernel_context import KernelContext
 from phix.core.places import CPU
@@ -37,6 +37,10 @@ def is_native(step: Step) -> bool:
 
 
 class _HostRun(StepRun):
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.begun: dict[ir.StartStep | None, in_flight.Flight] = {}
+
     def make(self, buffer: Buffer) -> Any:
         shape = self.shape(buffer.dims)
         return results.allocator(shape, buffer.dtype)(shape, buffer.dtype)
@@ -69,7 +73,11 @@ class Stepwise(HostWalk):
         def launch(*inputs: Any) -> tuple[Any, ...]:
             arrays = {**dict(zip(program.inputs, inputs)), **fixed}
             state = _HostRun(arrays, dict(env), dict(known))
-            self.run(state)
+            try:
+                self.run(state)
+            except BaseException:
+                in_flight.finish_all()  # the other ranks wait for it, and MPI writes to our arrays
+                raise
             return tuple([state.array(b) for b in program.outputs])
 
         return launch
@@ -108,6 +116,18 @@ class Stepwise(HostWalk):
             function(*inputs, *outputs)
 
         return run
+
+    def _startstep(self, step: ir.StartStep, sources: Sources) -> Run:
+        begin = step.attrs["begin"]
+
+        def run(state: _HostRun) -> None:
+            inputs, outputs = state.operands(step)
+            state.begun[step] = begin(*inputs, *outputs)
+
+        return run
+
+    def _waitstep(self, step: ir.WaitStep, sources: Sources) -> Run:
+        return lambda state: in_flight.finish(state.begun.pop(step.start))
 
     def _librarystep(self, step: ir.LibraryStep, sources: Sources) -> Run:
         ctx = KernelContext(CPU)

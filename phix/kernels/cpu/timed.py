@@ -148,6 +148,12 @@ class _TimedSteps(Stepwise):
     def _hoststep(self, step: ir.HostStep, sources: Sources) -> Any:
         return self._timed(step, super()._hoststep(step, sources))
 
+    def _startstep(self, step: ir.StartStep, sources: Sources) -> Any:
+        return self._timed(step, super()._startstep(step, sources))
+
+    def _waitstep(self, step: ir.WaitStep, sources: Sources) -> Any:
+        return self._timed(step, super()._waitstep(step, sources))
+
     def _librarystep(self, step: ir.LibraryStep, sources: Sources) -> Any:
         return self._timed(step, super()._librarystep(step, sources))
 

@@ -203,6 +203,11 @@ class _Run:
             found = scalars_of(out)
             memory[offset : offset + len(found)] = found
 
+    def _startstep(self, step: ir.StartStep) -> None:
+        """All of it is done where it is waited for."""
+
+    _waitstep = _hoststep
+
     def _librarystep(self, step: ir.LibraryStep) -> None:
         self._hoststep(step, KernelContext(CPU), self.env)
 

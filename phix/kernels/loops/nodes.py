@@ -196,6 +196,21 @@ class LibraryStep(HostStep):
 
 
 @dataclass(eq=False)
+class StartStep(HostStep):
+    """Begins what a host step does: ``attrs["begin"](*arrays)`` gives what the engine ends it by.
+    From here to its ``WaitStep``, in the same block, nothing touches its outputs or writes its
+    inputs, and Python runs nothing else but steps of the same kind."""
+
+
+@dataclass(eq=False)
+class WaitStep(HostStep):
+    """Ends what ``start`` has begun: from here on the outputs are there. Its ``function`` does the
+    whole, for those who begin nothing."""
+
+    start: StartStep | None = None
+
+
+@dataclass(eq=False)
 class ForStep:
     """``for index in range(extent)`` around steps.
 

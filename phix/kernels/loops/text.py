@@ -28,6 +28,12 @@ def program_text(program: LoopProgram) -> str:
     return "\n".join([*lines, "}"])
 
 
+_HOW = (
+    (ir.LibraryStep, "kernel of a library"), (ir.StartStep, "begin"), (ir.WaitStep, "wait for"),
+    (ir.HostStep, "host"),
+)  # fmt: skip
+
+
 class _Steps:
     """Prints steps; kernels are numbered in the order of the text."""
 
@@ -49,7 +55,7 @@ class _Steps:
             return [head, *own, *_Text().block(step.body, depth + 1)]
         if isinstance(step, ir.HostStep):
             args = ", ".join(b.name for b in (*step.inputs, *step.outputs))
-            how = "kernel of a library" if isinstance(step, ir.LibraryStep) else "host"
+            how = next(word for kind, word in _HOW if isinstance(step, kind))
             return [f"{pad}{how} {step.name}({args})"]
         if isinstance(step, ir.BindStep):
             return [f"{pad}dim {step.name} = {step.source.name}[0]"]

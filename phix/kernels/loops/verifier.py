@@ -169,6 +169,45 @@ def _read_first(body: list[Statement], written: set[Buffer]) -> Iterator[Buffer]
             written.update(ir.with_bases(ir.writes([s])))
 
 
+def flights_are_undisturbed(program: LoopProgram) -> Iterator[str]:
+    """What is begun is waited for once, in its block, and meanwhile nothing touches what it fills
+    or changes what it reads."""
+    yield from _disturbed(program.steps)
+
+
+def _disturbed(steps: list[ir.Step]) -> Iterator[str]:
+    begun: list[ir.StartStep] = []
+    for step in steps:
+        for block in ir.blocks(step):
+            yield from _disturbed(block)
+        if isinstance(step, ir.WaitStep):
+            if step.start not in begun:
+                yield f"{step.name} is waited for, and was not begun"
+                continue
+            begun.remove(step.start)
+            if (step.start.inputs, step.start.outputs) != (step.inputs, step.outputs):
+                yield f"{step.name} is waited for with other buffers than it was begun with"
+        reads, writes = ir.step_reads(step), ir.step_writes(step)
+        for start in begun:
+            filled = {b for b in start.outputs for o in reads | writes if may_meet(b, o)}
+            changed = {b for b in start.inputs for o in writes if may_meet(b, o)}
+            if filled | changed:
+                names = sorted(b.name for b in filled | changed)
+                yield f"{names[0]} is touched while a {start.name} is under way"
+        is_alike = isinstance(step, ir.HostStep) and "begin" in step.attrs
+        if begun and not is_alike and _is_left(step):
+            yield f"Python runs something while a {begun[0].name} is under way"
+        if isinstance(step, ir.StartStep):
+            begun.append(step)
+    yield from (f"{start.name} is begun, and not waited for in its block" for start in begun)
+
+
+def _is_left(step: ir.Step) -> bool:
+    """Whether Python runs a part of the step, or a dim gets its value there."""
+    inside = ir.walk_steps([step])
+    return any(isinstance(s, (ir.HostStep, ir.BindStep)) for s in inside)
+
+
 def outputs_are_apart(program: LoopProgram) -> Iterator[str]:
     """No two results have the memory of one buffer, and none that of an input it was not given."""
     seen: set[Buffer] = set()
@@ -408,7 +447,7 @@ def _touched(
     return written, every
 
 
-PROGRAM_RULES = (buffers_have_values, outputs_are_apart)
+PROGRAM_RULES = (buffers_have_values, flights_are_undisturbed, outputs_are_apart)
 KERNEL_RULES = (memory_has_one_name, threads_stay_apart)
 PLACE_RULES = PlaceRules(
     {

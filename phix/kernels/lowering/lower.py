@@ -96,9 +96,18 @@ class GraphLowering:
         self._set_targets(outputs)
         stored = stored_variables(graph)
         self._find_milestones(stored)
+        unread = {gr.flat(e.inputs)[0] for e in self.covered}
+        waiting: list[Any] = []  # values that run where they are read
         for equation in graph.equations:
             # an effect, or a dim that what comes later may use, has its place in the order
             runs = equation.op.binds_dim or gr.is_effect(equation)
+            if gr.is_effect(
+                equation
+            ):  # may bring memory for what comes behind: what is before runs
+                for v in waiting:
+                    self._prepare(self.makers.get(v))
+                    self._store(self.values[v])
+                waiting = []
             if runs and equation in self.effects:
                 self._prepare(equation)
                 self._store(self.effects[equation])
@@ -106,6 +115,8 @@ class GraphLowering:
                 if runs or (v in stored and self._is_kept(v)):
                     self._prepare(equation)
                     self._store(self.values[v])
+                elif v in stored and v not in unread:
+                    waiting.append(v)
         for atom, buffer in zip(graph.outputs, outputs):
             value = self._value(atom)
             self._prepare(self.makers.get(atom))

@@ -1,5 +1,7 @@
 """Steps between the ranks of a mesh: host steps, which have a place in the order of the program.
 
+``begin`` starts one without waiting for it, where that is worth it: see schedule/overlap.py.
+
 An engine whose place has a library for them gets them in the form that such libraries have: whole
 memory, one row a rank in front, in a dtype that they add. What changes axes and dtypes is loops.
 """
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.kernel_registry import provides
 from phix.core.meta import MetaTensor
@@ -44,8 +47,15 @@ def _step(
     def run(given: np.ndarray, to: np.ndarray) -> None:
         group.run(kind, detail, given, to, task.source)
 
+    def begin(given: np.ndarray, to: np.ndarray) -> Any:
+        return group.begin(kind, detail, given, to, task.source)
+
+    size = dm.product(x.dims)
+    overlaps = dm.is_known(size) and group.overlaps(kind, int(size) * x.dtype.itemsize)
+
     def write(to: Buffer) -> None:
-        attrs = {"group": group, "kind": kind, "detail": tuple(detail), "source": task.source}
+        attrs = {"group": group, "kind": kind, "detail": tuple(detail), "source": task.source,
+                 "begin": begin if overlaps else None}  # fmt: skip
         b.host(RANK_STEP, run, (x,), (to,), **attrs)
 
     return b.written((out,), write)[0]

@@ -210,6 +210,8 @@ class _Counter:
         self.flops, self.transcendentals, self.bytes_read, self.bytes_written = totals
 
     def _host(self, step: ir.HostStep, times: DimLike) -> None:
+        if isinstance(step, ir.StartStep):
+            return  # counted where it is waited for
         rule = _HOST.get(step.name)
         flops = None if rule is None else rule(step, self.symbols)
         if flops is None:

@@ -70,6 +70,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
     "cpu": (
         LoopPass("use_outputs", "schedule.inplace"),
         LoopPass("free_early", "schedule.ordering"),
+        LoopPass("overlap_collectives", "schedule.ordering"),
         LoopPass("collapse_loops", "schedule.collapse"),
         LoopPass("peel_wraps", "schedule.wrapping"),
         LoopPass("shrink_temps", "schedule.shrinking"),
