@@ -198,14 +198,12 @@ class LibraryStep(HostStep):
 @dataclass(eq=False)
 class StartStep(HostStep):
     """Begins what a host step does: ``attrs["begin"](*arrays)`` gives what the engine ends it by.
-    From here to its ``WaitStep``, in the same block, nothing touches its outputs or writes its
-    inputs, and Python runs nothing else but steps of the same kind."""
+    Up to its ``WaitStep``, in the same block, all leave its outputs alone and its inputs be."""
 
 
 @dataclass(eq=False)
 class WaitStep(HostStep):
-    """Ends what ``start`` has begun: from here on the outputs are there. Its ``function`` does the
-    whole, for those who begin nothing."""
+    """Ends what ``start`` has begun; its ``function`` does the whole, where nothing is begun."""
 
     start: StartStep | None = None
 
