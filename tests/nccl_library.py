@@ -280,7 +280,12 @@ class Runtime(emulated_gpu.EmulatedRuntime):
 
     def launch(self, function: Any, grid: int, block: int, arguments: list[int]) -> None:
         launch = super().launch
-        self._do(lambda: launch(function, grid, block, arguments))
+
+        def work() -> None:
+            with self.busy:  # the threads of a block are the same for all ranks
+                launch(function, grid, block, arguments)
+
+        self._do(work)
 
     def multiply(self, batch: Any) -> None:
         multiply = super().multiply
