@@ -100,10 +100,9 @@ class GraphLowering:
         waiting: list[Any] = []  # values that run where they are read
         for equation in graph.equations:
             # an effect, or a dim that what comes later may use, has its place in the order
-            runs = equation.op.binds_dim or gr.is_effect(equation)
-            if gr.is_effect(
-                equation
-            ):  # may bring memory for what comes behind: what is before runs
+            is_effect = gr.is_effect(equation)
+            runs = equation.op.binds_dim or is_effect
+            if is_effect:  # it may bring memory for what comes behind: what is before runs
                 for v in waiting:
                     self._prepare(self.makers.get(v))
                     self._store(self.values[v])
