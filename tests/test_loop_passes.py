@@ -18,6 +18,7 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.scalar import language as sc
 from phix.kernels.schedule import dropping, joining, pipeline
 from tests import random_graphs
+from tests.mirrored import deferred
 
 pytestmark = [pytest.mark.unoptimised, pytest.mark.each_pass]
 
@@ -211,6 +212,16 @@ def dotted(x: Any, y: Any, v: Any) -> Any:
     return x @ v, v @ y, ops.matmul(x, y, False, False) + 1.0, ops.sum(x @ y, 1)
 
 
+def layers_over_ranks(w: Any, v: Any, x: Any) -> Any:
+    """The next weights are on their way while a layer is computed."""
+    for own in (w, v, w + v):
+        x = ops.tanh(x @ phix.all_gather(own, "data", axis=0, tiled=True))
+    return x
+
+
+_MESH = deferred(data=2)
+ranks = phix.parallel.spmd(layers_over_ranks, _MESH, ("data", "data", None), "data")
+
 F8, F4, F2, BF = "float64", "float32", "float16", "bfloat16"
 _mlp, _pinn = _gradient(relu_network, 0, 1, 2), _gradient(pinn, 0, 1, 2)
 
@@ -267,6 +278,7 @@ PROGRAMS: dict[str, tuple[Function, str, Shapes]] = {
     "adam": (adam, F4, ((4, 3), (4, 3), (4, 3), (9, 4))),
     "fft": (spectrum, F8, ((4, 6),)),
     "dots": (dotted, F4, ((5, 4), (4, 5), (4,))),
+    "ranks": (ranks, F8, ((2, 4), (2, 4), (3, 4))),
     "nothing": (two_sums, F8, ((0,), (3, 0))),
 }  # fmt: skip
 
