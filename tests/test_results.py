@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -211,7 +212,9 @@ with phix.debug.settings(**settings):
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are the system's")
 @pytest.mark.parametrize("name", ["kernel", "kernel in a loop", "product", "parts"])
 def test_native_code_that_finds_no_room_is_a_typed_error(name: str) -> None:
+    env = {**os.environ, "MALLOC_ARENA_MAX": "1"}  # else each thread reserves 64 MiB for its own
     run = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_ROOM, name], capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-c", _WITHOUT_ROOM, name],
+        capture_output=True, text=True, check=False, env=env,
+    )  # fmt: skip
     assert run.returncode == 0, run.stderr
