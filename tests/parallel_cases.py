@@ -582,9 +582,44 @@ def all_cases() -> None:
                 assert all(map(np.array_equal, first, second)), "not the same twice"
         except Exception as error:
             raise RuntimeError(f"{name}, rank {plain.rank}: {error}") from error
+    overlapping = mesh({"data": -1}, overlap=True)
+    check("under way", cases(plain.size)["under way"], overlapping, jitted=True)
+    for on, dtype in ((plain, "float32"), (overlapping, "float32"), (overlapping, "float16")):
+        used_apart(on, dtype)
     sharding_cases.on_ranks(mesh, plain.size)
     if plain.rank == 0:
         print(f"{len(todo)} cases on {plain.size} ranks are right")
+
+
+def used_apart(on: Any, dtype: str) -> None:
+    """Ranks use other results, or none, and at other times: all send the same nevertheless."""
+    own, size, seen = on.rank + 1.0, 6000, []
+    first, last = on.rank == 0, on.rank == on.size - 1
+
+    def look(when: bool, v: Any) -> None:
+        if when:
+            phix.debug.callback(lambda v: seen.append(float(v)), v[0])
+
+    def turn(c: Any, _: Any) -> Any:
+        look(first, psum(c, "data"))
+        look(last, psum(c * c, "data"))
+        return c * 0.5, None
+
+    def program(x: Any) -> Any:
+        kept = phix.scan(turn, x, length=2)[0]
+        a = psum(x, "data")
+        look(first, a)
+        b = psum(kept * kept, "data")
+        look(last, b)
+        return a, b, ops.cumsum(a[:3], 0), ops.cumsum(b[:3], 0)
+
+    found = phix.jit(spmd(program, on, "data", None))(ops.full([size], own, dtype))
+    ranks = np.arange(1.0, on.size + 1)
+    a, b = ranks.sum(), (ranks**2).sum() / 16
+    for one, other in zip(found, (a, b, a * np.arange(1, 4), b * np.arange(1, 4))):
+        np.testing.assert_array_equal(one.astype("float64"), np.broadcast_to(other, one.shape))
+    wanted = [v for k in (1, 2) for v in [a / k] * first + [16 * b / k**2] * last]
+    assert sorted(seen) == sorted([*wanted, *[a] * first, *[b] * last]), seen
 
 
 def on_gpus(by_nccl: bool) -> None:

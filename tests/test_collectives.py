@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,60 @@ def test_an_error_leaves_nothing_under_way(rng):
     with pytest.raises(KeyboardInterrupt):
         on(mesh, step, (None, "data", "data"), disable="bundle_sums")(*args)
     assert group.events == ["begin sum"] * 2 + ["end sum"] * 2
+
+
+def test_a_thread_ends_what_it_has_begun():
+    class Step(in_flight.Flight):
+        ended = 0
+
+        def finish(self):
+            self.ended += 1
+
+    own, other, told = Step(), Step(), []
+
+    def beside():
+        in_flight.begin(other)
+        in_flight.finish_all()
+        told.append((own.ended, other.ended))
+
+    in_flight.begin(own)
+    thread = threading.Thread(target=beside)
+    thread.start()
+    thread.join()
+    in_flight.finish(own)
+    assert told == [(0, 1)] and (own.ended, other.ended) == (1, 1)
+
+
+UNUSED = {
+    "top": lambda look, x: (look(x), x * 2.0)[1],
+    "scan": lambda look, x: phix.scan(lambda c, _: (c * 0.5, look(c)), x, length=3)[0],
+    "fori": lambda look, x: phix.fori_loop(0, 3, lambda _, c: (look(c), c * 0.5)[1], x),
+    "while": lambda look, x: phix.while_loop(
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, (look(c[1]), c[1] * 0.5)[1]), (0, x))[1],
+    "cond": lambda look, x: phix.cond(
+        phix.psum(x.sum(), "data") > 0, lambda x: (look(x), x)[1], lambda x: x, x),
+    "checkpoint": lambda look, x: phix.checkpoint(lambda x: (look(x), x * 2.0)[1])(x),
+    "jit": lambda look, x: phix.jit(lambda x: (look(x), x * 2.0)[1])(x),
+    "grad": lambda look, x: phix.grad(lambda x: (look(x), (x * x).sum())[1])(x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_what_one_rank_does_not_use_is_sent_all_the_same(rng, name):
+    """Other ranks may use theirs, and wait for this one."""
+    x = rng.normal(size=5)
+    sent = {}
+    for used in (True, False):
+        mesh = mirrored(data=2)
+
+        def look(v, used=used):
+            total = phix.psum(ops.sin(v), "data")
+            if used:
+                phix.debug.callback(lambda v: None, total)
+
+        run = on(mesh, lambda x, look=look: UNUSED[name](look, x), "data", "data")
+        sent[used] = steps(mesh, run, x)[1]
+    assert len(sent[True]) > 0 and sent[True] == sent[False]
 
 
 def test_ctrl_c_waits_for_the_end_of_a_step():

@@ -44,6 +44,7 @@ class Context(threading.local):
     watchers: tuple[Callable[..., None], ...] = ()  # of passes over loops
     generators: Any = None  # core.kernel_context: those of places, and the seed they follow
     numpy_float: Any = None  # array_functions: of Python's floats where NumPy itself was called
+    flights: Any = None  # core.in_flight: what this thread has begun and not waited for
     recorder: Any = None  # kernels.gpu: the device that records here, and streams beside its first
     traces = 0  # api.jitted: of jitted functions, inside each other
     level = 0  # core.stack: marked functions inside each other

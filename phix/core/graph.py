@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from phix.core import dims as dm
 from phix.core import stack
+from phix.core.context import is_tracked
 from phix.core.dims import Dim, DimLike, Shape, Symbol
 from phix.core.errors import ShapeError
 from phix.core.exact_keys import exact_key
@@ -270,7 +271,7 @@ def named_axes(op: Op, attrs: tuple[Any, ...]) -> Iterator[str]:
 
 def joined_axes(op: Op, attrs: tuple[Any, ...]) -> Iterator[str]:
     """The named axes over which a call sends something, itself or in its graphs."""
-    if "collective" in op.traits and "local" not in op.traits:
+    if op.joins_ranks:
         yield op.attr("axis_name", attrs)
     if op.has_graphs:
         for graph in graphs_in(attrs):
@@ -278,11 +279,12 @@ def joined_axes(op: Op, attrs: tuple[Any, ...]) -> Iterator[str]:
 
 
 def is_effect(equation: Equation) -> bool:
-    """Whether the equation is to run though nobody uses its outputs."""
+    """Whether the equation is to run though nobody uses its outputs: for what it does, or because
+    other ranks, who may use theirs, wait for this one."""
     op = equation.op
-    if op.has_effect or not op.has_graphs:
-        return op.has_effect
-    return any(g.has_effects for g in graphs_in(equation.attrs))
+    if op.has_effect or (op.joins_ranks and is_tracked(op.attr("axis_name", equation.attrs))):
+        return True
+    return op.has_graphs and any(g.has_effects for g in graphs_in(equation.attrs))
 
 
 @stack.nests

@@ -11,6 +11,8 @@ import threading
 from collections import deque
 from typing import Any
 
+from phix.core.context import context
+
 
 class Flight:
     """One step under way. ``has_more``: when what was begun is done, others have to join again."""
@@ -22,40 +24,45 @@ class Flight:
         raise NotImplementedError
 
 
-_begun: deque[Flight] = deque()
+def _begun() -> deque[Flight]:
+    """Those of this thread: who began a step ends it."""
+    if context.flights is None:
+        context.flights = deque()
+    found: deque[Flight] = context.flights
+    return found
 
 
 def begin(flight: Flight) -> None:
     """Keep a step from before it begins until it is done."""
-    _begun.append(flight)
+    _begun().append(flight)
 
 
 def finish(flight: Flight) -> None:
     """Wait for a step, and for those that began before it."""
-    while flight in _begun:
+    while flight in _begun():
         _finish_first()
 
 
 def finish_all() -> None:
     """Wait for all of them: before an error leaves what began them, for one."""
-    while _begun:
+    while _begun():
         _finish_first()
 
 
 def let_go_on() -> None:
     """Finish what has more to do among the ranks, before this one waits for others: they may be
     waiting for that."""
-    while any(flight.has_more for flight in _begun):
+    while any(flight.has_more for flight in _begun()):
         _finish_first()
 
 
 def _finish_first() -> None:
     with Undisturbed():
-        first = _begun[0]
+        first = _begun()[0]
         try:
             first.finish()
         finally:  # an error of its own is told once
-            _begun.popleft()
+            _begun().popleft()
 
 
 class Undisturbed:

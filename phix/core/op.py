@@ -141,6 +141,7 @@ class Op:
         # Run as what it is made of wherever it is called: that depends on the mesh around.
         self.is_ring = "ring" in self.traits
         self.has_effect = "side_effect" in self.traits and not self.binds_dim
+        self.joins_ranks = "collective" in self.traits and "local" not in self.traits
         self.single_output = len(self.outputs) == 1 and not self.outputs[0].is_list
 
     @property

@@ -42,11 +42,13 @@ class Group(OnDevices):
     """The ranks along one axis of a mesh, of which this process is one.
 
     ``size`` ranks; this one is number ``index``; ``comm`` is their communicator, None of one rank.
-    ``watch``, if any, is told of each step before it begins. ``second`` is for what comes behind
-    the first call of a step that was begun: some ranks do that before other steps, some after.
+    ``watch``, if any, is told of each step before it begins. With ``overlap`` steps may be waited
+    for later, and ``second`` is for what comes behind the first call of such a step: some ranks do
+    that before other steps, some after.
     """
 
     names = NAMES
+    overlap = False
 
     def __init__(
         self, name: str, size: int, index: int, comm: Any, watch: Any = None, second: Any = None
@@ -79,6 +81,10 @@ class Group(OnDevices):
         """Do a step: fill ``out`` by what the ranks' ``x`` are. ``source``: the line it is for."""
         if kind not in _ALONE:
             in_flight.let_go_on()
+        if self.overlaps(kind, x.nbytes):  # other ranks may begin it, and wait later
+            in_flight.finish(self.begin(kind, detail, x, out, source))
+            return
+        if kind not in _ALONE:
             WHEREABOUTS.enter(NAMES[kind], self.name, source)
         if self.watch is not None and kind not in _ALONE:
             self.watch(self, kind, detail, x)
@@ -86,10 +92,11 @@ class Group(OnDevices):
         WHEREABOUTS.leave()
 
     def overlaps(self, kind: str, count: int) -> bool:
-        """Whether a step of so many bytes may be begun, and waited for later."""
-        if kind in _ALONE or self.comm is None or self.watch is not None or count < _OVERLAPPED:
+        """Whether a step of so many bytes is begun, and may be waited for later: on all ranks or
+        none, for MPI does not let one rank begin what another one does at one go."""
+        if not self.overlap or kind in _ALONE or self.comm is None or self.watch is not None:
             return False
-        return kind != "permute" or hasattr(self.comm, "Isendrecv")
+        return count >= _OVERLAPPED and (kind != "permute" or hasattr(self.comm, "Isendrecv"))
 
     def begin(self, kind: str, *given: Any) -> in_flight.Flight:
         """Begin a step, given as to ``run``, that ``in_flight.finish`` ends: until then ``x`` must
@@ -107,7 +114,8 @@ class _RankFlight(in_flight.Flight):
     ) -> None:
         self.group, self.kind, self.source = group, kind, source
         self.calls = _STEPS[kind](group, detail, x, out)
-        self.has_more = kind == "sum" and group.size > 2 and x.nbytes > _SMALL
+        at_once = group.size == 2 and x.dtype.char in _ADDED_BY_MPI
+        self.has_more = kind == "sum" and x.nbytes > _SMALL and not at_once
         self.request: Any = None
 
     def begin(self) -> None:

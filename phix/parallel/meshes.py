@@ -71,7 +71,7 @@ class Mesh:
         return f"<{kind} {self.axes}>"
 
 
-@takes(axes=_AXES, comm=_COMM, virtual=FLAG, checks=FLAG, nccl=FLAG)
+@takes(axes=_AXES, comm=_COMM, virtual=FLAG, checks=FLAG, nccl=FLAG, overlap=FLAG)
 def mesh(
     axes: Mapping[str, int],
     *,
@@ -79,6 +79,7 @@ def mesh(
     virtual: bool = False,
     checks: bool = False,
     nccl: bool = True,
+    overlap: bool = False,
 ) -> Mesh:
     """The processes of this program along named axes, the last of which varies fastest.
 
@@ -95,9 +96,12 @@ def mesh(
             the same on all of them: a mismatch is an error that names the ranks. Slow.
         nccl: let GPUs exchange by NCCL where all ranks have it, each on a GPU of its own; False:
             through the memory of the host.
+        overlap: begin collectives of 4 KB or more in their place and wait for them where compiled
+            programs need them. It pays where MPI, or the network, moves data while nobody calls it.
 
     Raises:
-        ArgumentError: the sizes do not give the number of processes, or mpi4py is not there.
+        ArgumentError: the sizes do not give the number of processes, mpi4py is not there, or
+            processes were given other arguments.
 
     >>> import phix
     >>> phix.parallel.mesh({"data": 1, "model": 1}).index
@@ -115,7 +119,7 @@ def mesh(
     named = _filled(named, count)
     if math.prod(named.values()) == 1:
         return Mesh(named, {name: Group(name, 1, 0, None) for name in named}, 0)
-    return _over_ranks(named, comm, checks, nccl)
+    return _over_ranks(named, comm, checks, nccl, overlap)
 
 
 def _check_axes(axes: dict[str, int]) -> None:
@@ -153,7 +157,7 @@ def _filled(axes: dict[str, int], count: int) -> dict[str, int]:
     return {name: count // known if size == -1 else size for name, size in axes.items()}
 
 
-def _over_ranks(axes: dict[str, int], comm: Any, checks: bool, nccl: bool) -> Mesh:
+def _over_ranks(axes: dict[str, int], comm: Any, checks: bool, nccl: bool, overlap: bool) -> Mesh:
     try:
         from mpi4py import MPI
     except ImportError as error:
@@ -164,6 +168,12 @@ def _over_ranks(axes: dict[str, int], comm: Any, checks: bool, nccl: bool) -> Me
     whole = (comm or MPI.COMM_WORLD).Dup()
     end_all_on_errors(MPI.COMM_WORLD, whole)
     rank = whole.Get_rank()
+    given = {f"{axes}, checks={checks}, nccl={nccl}, overlap={overlap}": rank}
+    for number, other in enumerate(whole.allgather(next(iter(given)))):
+        given.setdefault(other, number)
+    if len(given) > 1:
+        told = "; ".join(f"rank {number}: {text}" for text, number in given.items())
+        raise ArgumentError(f"mesh: all processes give the same arguments, found {told}")
     places = list(itertools.product(*map(range, axes.values())))
     here = places[rank]
     watch = Watch(whole, places) if checks else None
@@ -174,9 +184,9 @@ def _over_ranks(axes: dict[str, int], comm: Any, checks: bool, nccl: bool) -> Me
         for place, extent in zip(others, [s for n, s in axes.items() if n != name]):
             colour = colour * extent + place
         part = whole.Split(colour, here[number]) if size > 1 else None
-        second = part.Dup() if part is not None and size > 2 else part
+        second = part.Dup() if part is not None and overlap else part
         groups[name] = Group(name, size, here[number], part, watch, second)
-        groups[name].rank, groups[name].nccl = rank, nccl
+        groups[name].rank, groups[name].nccl, groups[name].overlap = rank, nccl, overlap
     node = whole.Split_type(MPI.COMM_TYPE_SHARED)
     local = node.Get_rank()
     node.Free()

@@ -109,7 +109,7 @@ class Watcher:
                 text = file.read(_SIZE)
         except OSError:
             text = b""
-        what = text[1:].rstrip(b"\0").decode(errors="replace")
+        what = text[1:].split(b"\0", 1)[0].decode(errors="replace")  # behind it: older words
         if not what:
             return "before its first step with the others"
         return f"in its {what}" if text[:1] == _IN else f"behind its {what}"
