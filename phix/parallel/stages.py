@@ -53,7 +53,8 @@ def pipeline(
     Returns:
         A scalar, the same on all parts. Gradients with respect to ``weights`` are this part's;
         those of ``head``, ``xs`` and ``targets`` are whole. Half precision is added up
-        over the microbatches in float32.
+        over the microbatches in float32. What the loss is multiplied by against underflow belongs
+        inside ``loss``: going backward begins before anything outside is known.
 
     Raises:
         ShapeError: a stage that gives another shape or dtype, a loss that is no scalar, targets
