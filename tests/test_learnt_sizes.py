@@ -238,6 +238,16 @@ def test_inside_transformations_each_size_is_known() -> None:
     assert f.trace_count == 3
 
 
+def test_what_one_function_reads_others_written_at_its_place_may_not() -> None:
+    readers = [phix.jit(lambda x, e=e: e(x)) for e in (read_by_float, lambda x: x * 2.0)]
+    for n in (4, 6, 5, 7):
+        x = of(n)
+        for f, factor in zip(readers, (1.0 / n, 2.0)):
+            np.testing.assert_allclose(f(x).numpy(), x * factor, rtol=1e-13)
+    assert readers[0].trace_count == 4 and readers[1].trace_count <= 2
+    assert "a float needs" not in readers[1].why_retraced()
+
+
 def test_most_traces_hold() -> None:
     f = phix.jit(lambda x: x * 2.0)
     with phix.debug.assert_max_traces(f, 2):

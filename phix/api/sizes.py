@@ -79,7 +79,11 @@ class Sizes:
         if pattern.varying and (key := self._key(call)) is not None:
             import json  # for what is kept and found on disk alone
 
-            kept = {**dataclasses.asdict(pattern), "varying": sorted(pattern.varying)}
+            # not what was read: what the function calls may have been written anew
+            kept = {
+                "sizes": pattern.sizes, "groups": pattern.groups,
+                "varying": sorted(pattern.varying),
+            }  # fmt: skip
             disk_cache.save(key, json.dumps(kept).encode())
 
     def opened(self, metas: Sequence[MetaTensor], pattern: Pattern) -> tuple[MetaTensor, ...]:
@@ -128,8 +132,7 @@ class Sizes:
         kept = json.loads(found)
         if len(kept["groups"]) != len(sizes):
             return None
-        groups, read = tuple(kept["groups"]), {int(n): why for n, why in kept["read"].items()}
-        return Pattern(tuple(kept["sizes"]), groups, frozenset(kept["varying"]), read)
+        return Pattern(tuple(kept["sizes"]), tuple(kept["groups"]), frozenset(kept["varying"]))
 
     def _key(self, call: CallKind) -> str | None:
         """The name on disk; None where the function has no code that tells it from others."""
