@@ -128,7 +128,11 @@ def test_dims_that_are_known_to_be_equal_stay_so():
 def test_an_unknown_dim_prints_as_minus_one_and_has_no_value():
     (dim, named) = phix.spec([-1, "n"]).shape
     assert dim == -1 and named == -1 and str(dim) == "-1" and str(named) == "n"
-    for ask in (int, bool, float, range, lambda d: d < 3, lambda d: d == 3):
+    for ask in (
+        int, bool, float, range, lambda d: d < 3, lambda d: d == 3, lambda d: d * 0.5,
+        lambda d: 0.5 * d, lambda d: d - 1.5, lambda d: 1.5 - d, lambda d: d + np.float32(1),
+        lambda d: d % 2.0, lambda d: d // 2.0, lambda d: 2.0 // d, lambda d: d / 2,
+    ):  # fmt: skip
         with pytest.raises(UnknownDimError, match="unknown while tracing"):
             ask(dim)
 

@@ -71,6 +71,9 @@ class UnknownSize:
 
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _quotient
 
+    def _inexact(self, other: Any) -> Any:
+        return self._quotient(other) if isinstance(other, (float, complex)) else NotImplemented
+
     def __str__(self) -> str:
         self.refuse_outside("a text")
         return self.as_text()
