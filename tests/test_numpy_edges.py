@@ -389,3 +389,17 @@ def test_logaddexp_keeps_its_digits_near_0_and_at_infinity(dtype: str) -> None:
     by_x, by_y = slopes(phix.to_tensor(x[few]), phix.to_tensor(y[few]))
     np.testing.assert_allclose(by_x.numpy(), np.exp(x[few] - expected[few]), rtol=2e-5)
     np.testing.assert_allclose(by_y.numpy(), np.exp(y[few] - expected[few]), rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda z, x: np.ldexp(x, z), lambda z, x: np.ldexp(z, 2), lambda z, x: np.frexp(z),
+        lambda z, x: np.quantile(x, z), lambda z, x: np.nanpercentile(x, z),
+        lambda z, x: np.interp(z, x, x), lambda z, x: np.interp(x, z, x),
+    ],
+)  # fmt: skip
+def test_numbers_that_must_be_real_lose_no_imaginary_part(call: Any) -> None:
+    z, x = phix.to_tensor([0.5 + 1j, 0.25]), phix.to_tensor([1.0, 2.0])
+    with pytest.raises(phix.errors.DTypeError, match="takes no complex numbers"):
+        call(z, x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phix import ops
-from phix.array_functions.numpy_arguments import axis_of, floating, refuse, tensor
+from phix.array_functions.numpy_arguments import axis_of, floating, refuse, require_real, tensor
 from phix.core import dtypes as dt
 from phix.core.errors import AttributeValueError, DTypeError
 
@@ -49,6 +49,7 @@ def _power_of_two(n: Any, dtype: Any) -> Any:
 
 def ldexp(x: Any, n: Any) -> Any:
     x, n = floating(x), tensor(n)
+    require_real("ldexp", x, n)
     if dt.kind(n.dtype) == "float":
         raise DTypeError(f"ldexp: the exponents are ints, found {n.meta}")
     if x.dtype not in _LAYOUTS:
@@ -63,8 +64,7 @@ def ldexp(x: Any, n: Any) -> Any:
 
 def frexp(x: Any) -> Any:
     x = floating(x)
-    if dt.is_complex(x.dtype):
-        raise DTypeError(f"frexp takes no complex numbers, found {x.meta}")
+    require_real("frexp", x)
     if x.dtype not in _LAYOUTS:
         small, exponent = frexp(x.astype(dt.float32))
         return small.astype(x.dtype), exponent

@@ -16,6 +16,7 @@ from phix.array_functions.numpy_arguments import (
     floating,
     operand,
     refuse,
+    require_real,
     tensor,
 )
 from phix.array_functions.selection import nonzero
@@ -144,6 +145,7 @@ def interp(
 
     With ``period`` the points are taken modulo it, in any order, and no end is left.
     """
+    require_real("interp", x, xp)
     at, points, values = floating(x), floating(xp), floating(fp)
     if points.ndim != 1 or values.shape != points.shape:
         raise ArgumentError(f"interp: xp and fp are 1-d, found {points.meta} and {values.meta}")

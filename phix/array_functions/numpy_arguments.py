@@ -72,6 +72,19 @@ def floating(value: Any) -> Any:
     return x if dt.is_differentiable(x.dtype) else x.astype(default_float())
 
 
+def require_real(name: str, *values: Any) -> None:
+    """Refuse complex numbers where a function has no meaning for them.
+
+    Raises:
+        DTypeError: one of the values is complex.
+    """
+    for x in map(tensor, values):
+        if dt.is_complex(x.dtype):
+            raise DTypeError(
+                f"{name} takes no complex numbers, found {x.meta}; take x.real, x.imag or abs(x)"
+            )
+
+
 def reduced_axes(axis: Any, rank: int) -> tuple[int, ...]:
     """As :func:`axes_of`; reductions of NumPy take the axes 0 and -1 of a single value, too."""
     is_named = not rank and not isinstance(axis, Sequence) and axis is not None

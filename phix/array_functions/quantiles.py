@@ -15,6 +15,7 @@ from phix.array_functions.numpy_arguments import (
     floating,
     given,
     refuse,
+    require_real,
     tensor,
     titled,
 )
@@ -125,6 +126,7 @@ def _quantile(name: str, doc: str, whole: int, skips_nan: bool = False) -> Funct
             raise AttributeValueError(
                 f"{name}: method is one of {', '.join(_PLACES)}, found {method!r:.80}"
             )
+        require_real(name, q)
         rows, dims = _ordered(tensor(a) if method in _OF_ONE_ELEMENT else floating(a), axis)
         rows = rows.astype(_result_dtype(rows, q, method))
         asked = _fractions(name, q, whole)
