@@ -180,6 +180,50 @@ def test_products(make: Callable[[], Any]) -> None:
     close(x @ x.T, a @ a.T)
 
 
+_OF_BOOLS: list[Callable[[Any], Any]] = [
+    lambda x: x @ DENSE[:2],
+    lambda x: DENSE[:, :2] @ x,
+    lambda x: x @ DENSE[1, :2],
+    lambda x: DENSE[1, :2] @ x,
+    lambda x: x @ np.array([[1, 2], [3, 4]]),
+    lambda x: x * np.array(2.5),
+    lambda x: x * 3,
+]
+
+
+@pytest.mark.parametrize("of_rows", [False, True])
+def test_bools_at_one_place_are_one_number(of_rows: bool) -> None:
+    """Wherever they become numbers, as ``to_dense`` has them."""
+    yes = [True, True, True]
+    x = sparse.sparse_coo_tensor([[0, 0, 1], [1, 1, 0]], yes, [2, 2])
+    many = sparse.sparse_coo_tensor([[1, 1, 0], [0, 0, 1], [1, 1, 0]], yes, [2, 2, 2])
+    if of_rows:
+        x = sparse.sparse_csr_tensor([0, 2, 3], [1, 1, 0], yes, [2, 2])
+        many = sparse.sparse_csr_tensor([0, 0, 1, 0, 2, 2], [0, 1, 1], yes, [2, 2, 2])
+    a, each = np.array([[0, 1], [1, 0]]), np.zeros((2, 2, 2), int)
+    each[1, 0, 1] = each[0, 1, 0] = 1
+    np.testing.assert_array_equal(x.to_dense(), a != 0)
+    np.testing.assert_array_equal(many.to_dense(), each != 0)
+    for function in _OF_BOOLS:
+        close(function(x), function(a))
+    close(sparse.mv(x, DENSE[1, :2]), a @ DENSE[1, :2])
+    close(-x, -a)
+    close(sparse.sum(x), np.array([2]))
+    close(sparse.sum(x, 0, "float64", True), a.sum(0, keepdims=True) * 1.0)
+    close(sparse.addmm(DENSE[:2], x, DENSE[:2]), DENSE[:2] + a @ DENSE[:2])
+    square = DENSE[:2, :2]
+    for other in (sparse.to_sparse_coo(square), sparse.to_sparse_csr(square)):
+        close(x @ other, a @ square)
+        close(other @ x, square @ a)
+    dense = np.arange(8.0).reshape(2, 2, 2) - 2.5
+    close(many @ dense, each @ dense)
+    close(dense @ many, dense @ each)
+    close(many @ sparse.to_sparse_coo(dense), each @ dense)
+    close(sparse.to_sparse_coo(dense) @ many, dense @ each)
+    slope = phix.grad(lambda d: ops.sum(x @ d))(phix.to_tensor(square))
+    close(slope, a.T @ np.ones((2, 2)))
+
+
 @KINDS
 def test_sums_and_softmax(make: Callable[[], Any]) -> None:
     x, a = make(), full()

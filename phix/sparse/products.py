@@ -31,6 +31,7 @@ from phix.sparse.tensors import (
     indices_of,
     keys_of,
     may_be_equal,
+    once_if_bools,
     reordered,
     sized,
     strides_of,
@@ -39,11 +40,11 @@ from phix.sparse.tensors import (
 
 
 def _matrices(x: Any, name: str) -> Any:
-    """What is given, if it is a sparse matrix of numbers, or several."""
+    """What is given, if it is a sparse matrix of numbers, or several; bools once a place."""
     x = as_sparse(x, name)
     if x.ndim < 2 or x.values.ndim != 1:
         raise ShapeError(f"{name} must be a sparse matrix of numbers, found shape {x.shape}")
-    return x
+    return once_if_bools(x)
 
 
 def _fit(dims: Any, sizes: Any) -> bool:

@@ -346,6 +346,11 @@ def as_coalesced(x: Any) -> Any:
     return to_sparse_csr(merged_x) if isinstance(x, SparseCsrTensor) else merged_x
 
 
+def once_if_bools(x: Any) -> Any:
+    """x, of its kind; if of bools, which are numbers next, with each place once: "or" is no sum."""
+    return as_coalesced(x) if x.dtype == dt.bool_ else x
+
+
 def alike(coo: SparseCooTensor, x: Any) -> Any:
     """A COO tensor as one of the kind of x, if a matrix can be that."""
     is_csr = isinstance(x, SparseCsrTensor) and coo.ndim in (2, 3) and not coo.dense_dim
