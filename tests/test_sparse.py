@@ -224,6 +224,31 @@ def test_bools_at_one_place_are_one_number(of_rows: bool) -> None:
     close(slope, a.T @ np.ones((2, 2)))
 
 
+@pytest.mark.parametrize(("dtype", "digits"), [("float16", 10), ("bfloat16", 7)])
+def test_products_of_halves_are_rounded_once(dtype: str, digits: int) -> None:
+    """(1 + e) (1 + e) - (1 + 2e) is e^2, and 0 of terms that are rounded first; scaled by 1024."""
+    e = 2.0**-digits
+    row, column = ops.cast(np.array([[1 + e, -1.0], [1 + e, 1 + 2 * e]]) * 32, dtype)
+    wanted, none = 1024 * e * e, np.zeros(2, "int64")
+    places = [[0, 0], [0, 1]]
+    x = sparse.sparse_coo_tensor(places, row, [1, 2])
+    tall, wide = column[:, None], column[None]
+    found = [
+        x @ tall, x @ column, wide @ x.T, sparse.mv(x, column), sparse.to_sparse_csr(x) @ tall,
+        sparse.to_sparse_csr(x) @ column,
+        sparse.masked_matmul(row[None], tall, sparse.to_sparse_coo([[1.0]])).values,
+    ]  # fmt: skip
+    # The derivatives by one value, and by one element of a dense matrix.
+    one = sparse.sparse_coo_tensor([[0], [0]], ops.cast([1.0], dtype), [1, 1])
+    found.append(phix.grad(lambda v: ops.sum((one.with_values(v) @ wide) * row))(one.values))
+    found.append(phix.grad(lambda d: ops.sum((x.T @ d)[:, 0] * column))(ops.cast([[1.0]], dtype)))
+    for result in found:
+        assert result.dtype.name == dtype and result.size == 1
+        assert result.astype("float64").reshape([]).tolist() == wanted
+    several = sparse.sparse_coo_tensor([none, *places], row, [1, 1, 2])
+    assert (several @ tall[None]).astype("float64").tolist() == [[[wanted]]]
+
+
 @KINDS
 def test_sums_and_softmax(make: Callable[[], Any]) -> None:
     x, a = make(), full()

@@ -278,6 +278,13 @@ def merged(keys: Any) -> tuple[Any, Any]:
     return found, where
 
 
+def factors(x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """The dtype of sums of products of x and y, and both so wide that no term is rounded before."""
+    dtype = dt.promote(x.dtype, y.dtype)
+    wide = _WIDE.get(dtype, dtype)
+    return (dtype, cast(x, wide), cast(y, wide)) if dt.is_float(dtype) else (dtype, x, y)
+
+
 def summed(values: Any, where: Any, count: Any) -> Any:
     """Row r: the sum of the values[k] with where[k] = r; count rows."""
     wide = _WIDE.get(values.dtype, values.dtype)
