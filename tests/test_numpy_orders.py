@@ -10,6 +10,7 @@ import pytest
 
 import phix
 import phix.numpy as pn
+from phix import ops
 
 pytestmark = [pytest.mark.unoptimised, pytest.mark.filterwarnings("ignore")]
 
@@ -84,5 +85,15 @@ def test_the_median_of_nothing_is_nan() -> None:
                 np.ones((0, 3)),
             )
     assert np.isnan(phix.jit(np.median)(phix.zeros([0])).item())
+    for dtype in ("float32", "complex64"):
+        many = phix.to_tensor(np.array([3, -1, 5, 2, -2], dtype))
+        for name in ("median", "nanmedian"):
+            middle = getattr(pn, name)
+            of_some = phix.jit(lambda x, keep, f=middle: f(ops.masked_select(x, keep)))
+            assert of_some(many, many.real > 0).tolist() == 3
+            found = of_some(many, many.real > 9)
+            assert found.dtype.name == dtype and np.isnan(found.numpy()) and found.shape == ()
+    rows = phix.jit(lambda x, keep: pn.median(ops.masked_select(x, keep)[None], 1, keepdims=True))
+    assert np.isnan(rows(phix.ones([2]), phix.zeros([2], "bool")).tolist()).tolist() == [[True]]
     slopes = phix.grad(lambda z: pn.median(z).real)(phix.to_tensor([3j, 1 + 0j, 2 + 0j, 4 + 0j]))
     assert slopes.tolist() == [0, 0.5, 0.5, 0]

@@ -180,6 +180,75 @@ def test_products(make: Callable[[], Any]) -> None:
     close(x @ x.T, a @ a.T)
 
 
+_OF_BOOLS: list[Callable[[Any], Any]] = [
+    lambda x: x @ DENSE[:2],
+    lambda x: DENSE[:, :2] @ x,
+    lambda x: x @ DENSE[1, :2],
+    lambda x: DENSE[1, :2] @ x,
+    lambda x: x @ np.array([[1, 2], [3, 4]]),
+    lambda x: x * np.array(2.5),
+    lambda x: x * 3,
+]
+
+
+@pytest.mark.parametrize("of_rows", [False, True])
+def test_bools_at_one_place_are_one_number(of_rows: bool) -> None:
+    """Wherever they become numbers, as ``to_dense`` has them."""
+    yes = [True, True, True]
+    x = sparse.sparse_coo_tensor([[0, 0, 1], [1, 1, 0]], yes, [2, 2])
+    many = sparse.sparse_coo_tensor([[1, 1, 0], [0, 0, 1], [1, 1, 0]], yes, [2, 2, 2])
+    if of_rows:
+        x = sparse.sparse_csr_tensor([0, 2, 3], [1, 1, 0], yes, [2, 2])
+        many = sparse.sparse_csr_tensor([0, 0, 1, 0, 2, 2], [0, 1, 1], yes, [2, 2, 2])
+    a, each = np.array([[0, 1], [1, 0]]), np.zeros((2, 2, 2), int)
+    each[1, 0, 1] = each[0, 1, 0] = 1
+    np.testing.assert_array_equal(x.to_dense(), a != 0)
+    np.testing.assert_array_equal(many.to_dense(), each != 0)
+    for function in _OF_BOOLS:
+        close(function(x), function(a))
+    close(sparse.mv(x, DENSE[1, :2]), a @ DENSE[1, :2])
+    close(-x, -a)
+    close(sparse.sum(x), np.array([2]))
+    close(sparse.sum(x, 0, "float64", True), a.sum(0, keepdims=True) * 1.0)
+    close(sparse.addmm(DENSE[:2], x, DENSE[:2]), DENSE[:2] + a @ DENSE[:2])
+    square = DENSE[:2, :2]
+    for other in (sparse.to_sparse_coo(square), sparse.to_sparse_csr(square)):
+        close(x @ other, a @ square)
+        close(other @ x, square @ a)
+    dense = np.arange(8.0).reshape(2, 2, 2) - 2.5
+    close(many @ dense, each @ dense)
+    close(dense @ many, dense @ each)
+    close(many @ sparse.to_sparse_coo(dense), each @ dense)
+    close(sparse.to_sparse_coo(dense) @ many, dense @ each)
+    slope = phix.grad(lambda d: ops.sum(x @ d))(phix.to_tensor(square))
+    close(slope, a.T @ np.ones((2, 2)))
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [("float16", 10), ("bfloat16", 7)])
+def test_products_of_halves_are_rounded_once(dtype: str, digits: int) -> None:
+    """(1 + e) (1 + e) - (1 + 2e) is e^2, and 0 of terms that are rounded first; scaled by 1024."""
+    e = 2.0**-digits
+    row, column = ops.cast(np.array([[1 + e, -1.0], [1 + e, 1 + 2 * e]]) * 32, dtype)
+    wanted, none = 1024 * e * e, np.zeros(2, "int64")
+    places = [[0, 0], [0, 1]]
+    x = sparse.sparse_coo_tensor(places, row, [1, 2])
+    tall, wide = column[:, None], column[None]
+    found = [
+        x @ tall, x @ column, wide @ x.T, sparse.mv(x, column), sparse.to_sparse_csr(x) @ tall,
+        sparse.to_sparse_csr(x) @ column,
+        sparse.masked_matmul(row[None], tall, sparse.to_sparse_coo([[1.0]])).values,
+    ]  # fmt: skip
+    # The derivatives by one value, and by one element of a dense matrix.
+    one = sparse.sparse_coo_tensor([[0], [0]], ops.cast([1.0], dtype), [1, 1])
+    found.append(phix.grad(lambda v: ops.sum((one.with_values(v) @ wide) * row))(one.values))
+    found.append(phix.grad(lambda d: ops.sum((x.T @ d)[:, 0] * column))(ops.cast([[1.0]], dtype)))
+    for result in found:
+        assert result.dtype.name == dtype and result.size == 1
+        assert result.astype("float64").reshape([]).tolist() == wanted
+    several = sparse.sparse_coo_tensor([none, *places], row, [1, 1, 2])
+    assert (several @ tall[None]).astype("float64").tolist() == [[[wanted]]]
+
+
 @KINDS
 def test_sums_and_softmax(make: Callable[[], Any]) -> None:
     x, a = make(), full()

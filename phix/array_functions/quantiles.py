@@ -138,8 +138,15 @@ def _quantile(name: str, doc: str, whole: int, skips_nan: bool = False) -> Funct
     return titled(quantile, name, doc)
 
 
-def _quantiles(rows: Any, q: Any, method: str, skips_nan: bool) -> Any:
-    """The quantiles of each row, on a last axis."""
+def _ended(rows: Any) -> Any:
+    """Rows whose length the run will tell with a NaN behind them: what is taken of empty ones."""
+    if isinstance(rows.shape[-1], int):
+        return rows
+    return ops.concat([rows, ops.full((*rows.shape[:-1], 1), math.nan, rows.dtype)], rows.ndim - 1)
+
+
+def _quantiles(rows: Any, q: Any, method: str, skips_nan: bool, has_middle: bool = False) -> Any:
+    """The quantiles of each row, on a last axis; if has_middle, NaN of empty rows."""
     is_nan = ops.isnan(rows) if dt.is_float(rows.dtype) else None
     if skips_nan and is_nan is not None:
         count = ops.sum(ops.logical_not(is_nan).astype(dt.int64), [-1], None, True)
@@ -148,10 +155,12 @@ def _quantiles(rows: Any, q: Any, method: str, skips_nan: bool) -> Any:
         count = ops.full((1,) * rows.ndim, rows.shape[-1], dt.int64).astype(dt.float64)
     last = ops.maximum(count - 1, 0.0)
     place = ops.minimum(ops.maximum(_PLACES[method](count, q), 0.0), last)
-    found = _at(rows, ops.expand(place, (*rows.shape[:-1], q.shape[0])))
+    taken = _ended(rows) if has_middle else rows
+    found = _at(taken, ops.expand(place, (*rows.shape[:-1], q.shape[0])))
     if is_nan is None:
         return found
-    spoiled = count == 0 if skips_nan else is_nan[..., -1:]
+    last_is_nan = ops.any(is_nan, [-1], True) if has_middle else is_nan[..., -1:]
+    spoiled = count == 0 if skips_nan else last_is_nan
     return ops.where(spoiled, math.nan, found)
 
 
@@ -165,9 +174,14 @@ def _median(name: str, doc: str, skips_nan: bool) -> Function:
         refuse(out=out)
         x = floating(a)
         sizes = [x.shape[i] for i in axes_of(axis, x.ndim)]
-        if dt.is_complex(x.dtype) or 0 in [n for n in sizes if isinstance(n, int)]:
+        known = [n for n in sizes if isinstance(n, int)]
+        if dt.is_complex(x.dtype) or 0 in known:
             return _middle(x, axis, kept(keepdims), skips_nan)
-        return of_half(a, 0.5, axis, keepdims=keepdims)
+        if len(known) == len(sizes):
+            return of_half(a, 0.5, axis, keepdims=keepdims)
+        rows, dims = _ordered(x, axis, has_middle=True)
+        found = _quantiles(rows, tensor(np.array([0.5])), "linear", skips_nan, has_middle=True)
+        return ops.reshape(found, dims) if kept(keepdims) else found[..., 0]
 
     return titled(median, name, doc)
 
@@ -181,12 +195,15 @@ def _middle(x: Any, axis: Any, keeps: bool, skips_nan: bool) -> Any:
     known = ops.logical_not(is_nan) if skips_nan else ops.full_like(is_nan, True)
     count = ops.sum(known.astype(dt.int64), [-1], None, True)
     last = ops.maximum(count - 1, 0)
+    ended = _ended(rows)
     low, high = (
-        ops.take_along_axis(rows, ops.floor_divide(n, 2), rows.ndim - 1) for n in (last, last + 1)
+        ops.take_along_axis(ended, ops.floor_divide(n, 2), rows.ndim - 1) for n in (last, last + 1)
     )
     high = ops.where(ops.remainder(count, 2) == 0, high, low)
-    spoiled = count == 0 if skips_nan else is_nan[..., -1:]
-    found = ops.where(spoiled, rows[..., -1:], 0.5 * low + 0.5 * high)
+    end = ops.maximum(ops.sum(ops.full_like(is_nan, 1, "int64"), [-1], None, True) - 1, 0)
+    of_nan = ops.take_along_axis(ended, end, rows.ndim - 1)
+    spoiled = count == 0 if skips_nan else ops.isnan(of_nan)
+    found = ops.where(spoiled, of_nan, 0.5 * low + 0.5 * high)
     return ops.reshape(found, dims) if keeps else found[..., 0]
 
 

@@ -25,6 +25,7 @@ from phix.sparse.tensors import (
     keys_of,
     may_be_equal,
     merged,
+    once_if_bools,
     summed,
     values_at,
 )
@@ -75,8 +76,9 @@ def multiply(x: Any, y: Any) -> Any:
     >>> phix.sparse.multiply(a, 2.0).values.tolist()
     [4.0, -8.0]
     """
-    if _is_number(y):
-        return x.with_values(ops.multiply(x.values, checked_factor(y))) if _checked(x) else x
+    if _is_number(y) and _checked(x):
+        x = once_if_bools(x)
+        return x.with_values(ops.multiply(x.values, checked_factor(y)))
     if _is_number(x):
         return multiply(y, x)
     if _one_is_dense(x, y):
@@ -191,6 +193,7 @@ def _install() -> None:
         method_of(SparseTensor)(turned)
 
     def __neg__(x: Any) -> Any:
+        x = once_if_bools(x)
         return x.with_values(-x.values)
 
     def __pow__(x: Any, y: Any) -> Any:

@@ -28,6 +28,7 @@ from phix.sparse.tensors import (
     indices_of,
     keys_of,
     may_be_equal,
+    once_if_bools,
     reordered,
     sizes_of,
     summed,
@@ -140,7 +141,7 @@ def sum(
     >>> phix.sparse.sum(a, 1).to_dense().tolist()
     [1.0, 5.0]
     """
-    coo = expanded(x)
+    coo = expanded(once_if_bools(as_sparse(x)))
     named = [] if axis is None else _listed(axis)
     over = {axis_of(a, coo.ndim) for a in named} or set(range(coo.ndim))
     if dtype is None and coo.dtype == dt.bool_:

@@ -28,9 +28,11 @@ from phix.sparse.tensors import (
     cast,
     ends_of,
     expanded,
+    factors,
     indices_of,
     keys_of,
     may_be_equal,
+    once_if_bools,
     reordered,
     sized,
     strides_of,
@@ -39,11 +41,11 @@ from phix.sparse.tensors import (
 
 
 def _matrices(x: Any, name: str) -> Any:
-    """What is given, if it is a sparse matrix of numbers, or several."""
+    """What is given, if it is a sparse matrix of numbers, or several; bools once a place."""
     x = as_sparse(x, name)
     if x.ndim < 2 or x.values.ndim != 1:
         raise ShapeError(f"{name} must be a sparse matrix of numbers, found shape {x.shape}")
-    return x
+    return once_if_bools(x)
 
 
 def _fit(dims: Any, sizes: Any) -> bool:
@@ -112,14 +114,17 @@ def _product(x: Any, dense: Any) -> Any:
     if is_vector and isinstance(x, SparseCsrTensor) and x.values.dtype != dt.bool_:
         return _sums_of_rows(x, dense)
     coo, count = expanded(x), math.prod(front)
+    dtype, values, dense = factors(coo.values, dense)
     if is_vector:
-        return summed(coo.values * ops.gather(dense, coo.indices[1]), coo.indices[0], rows)
+        terms = values * ops.gather(dense, coo.indices[1])
+        return cast(summed(terms, coo.indices[0], rows), dtype)
     to, of = coo.indices[0], coo.indices[-1]
     if front:
         to = keys_of(coo.indices[:-1], (*front, rows))
         of = keys_of(ops.concat([coo.indices[:-2], of[None]], 0), (*front, inner))
         dense = ops.reshape(dense, [count * inner, dense.shape[-1]])
-    found = summed(coo.values[:, None] * ops.gather(dense, of), to, count * rows)
+    terms = values[:, None] * ops.gather(dense, of)
+    found = cast(summed(terms, to, count * rows), dtype)
     return ops.reshape(found, [*front, rows, found.shape[-1]]) if front else found
 
 
@@ -257,8 +262,10 @@ def products_at(x: Any, y: Any, indices: Any) -> Any:
             return ops.gather(a, place[0])
         return ops.gather_nd(a, ops.transpose(place, [1, 0]))
 
+    dtype, x, y = factors(x, y)
     right = ops.concat([indices[:-2], indices[-1:]], 0)
-    return ops.sum(rows_of(x, indices[:-1]) * rows_of(y, right), [1])
+    found = ops.sum(rows_of(x, indices[:-1]) * rows_of(y, right), [1])
+    return cast(found, dtype) if dt.is_float(dtype) else found
 
 
 def _install() -> None:

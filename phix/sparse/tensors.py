@@ -278,6 +278,13 @@ def merged(keys: Any) -> tuple[Any, Any]:
     return found, where
 
 
+def factors(x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """The dtype of sums of products of x and y, and both so wide that no term is rounded before."""
+    dtype = dt.promote(x.dtype, y.dtype)
+    wide = _WIDE.get(dtype, dtype)
+    return (dtype, cast(x, wide), cast(y, wide)) if dt.is_float(dtype) else (dtype, x, y)
+
+
 def summed(values: Any, where: Any, count: Any) -> Any:
     """Row r: the sum of the values[k] with where[k] = r; count rows."""
     wide = _WIDE.get(values.dtype, values.dtype)
@@ -344,6 +351,11 @@ def as_coalesced(x: Any) -> Any:
         return x
     merged_x = coalesce(_as_coo(x))
     return to_sparse_csr(merged_x) if isinstance(x, SparseCsrTensor) else merged_x
+
+
+def once_if_bools(x: Any) -> Any:
+    """x, of its kind; if of bools, which are numbers next, with each place once: "or" is no sum."""
+    return as_coalesced(x) if x.dtype == dt.bool_ else x
 
 
 def alike(coo: SparseCooTensor, x: Any) -> Any:
