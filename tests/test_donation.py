@@ -148,6 +148,89 @@ def test_what_another_thread_has_begun_to_read_is_copied(monkeypatch):
             np.testing.assert_array_equal(seen[0], found[turn - 1 :])
 
 
+def test_an_op_in_place_ends_its_tensor_before_it_writes():
+    """Other threads run meanwhile; here a kernel in Python stands for them."""
+    seen = []
+
+    def look(ctx, x, out):
+        with pytest.raises(DonatedTensorError, match=r"donated to tanh_ \(at .*test_donation"):
+            given.numpy()
+        seen.append(True)
+        np.tanh(x, out=out)
+
+    with phix.scoped_registries():
+        phix.kernels.register_kernel("tanh", "CPU", dtypes="float64")(look)
+        for _ in range(2):
+            given = tensor(4)
+            np.testing.assert_allclose(ops.tanh_(given), np.tanh(tensor(4)), rtol=1e-15)
+    assert seen
+
+
+def test_what_another_thread_reads_is_not_written_in_place(monkeypatch):
+    for turn in range(4):  # alone (cold and warm), read since it was found free, read as a view
+        x = tensor(5)
+        before, found, seen = address(x), x.numpy().copy(), []
+        end = donation.end
+
+        def end_later(t, *story, turn=turn, seen=seen, end=end):
+            seen.append([None, None, t.data, t.data[1:]][turn])
+            end(t, *story)
+
+        monkeypatch.setattr(donation, "end", end_later)
+        out = ops.exp_(x)
+        monkeypatch.undo()
+        assert (address(out) == before) is (turn < 2)
+        np.testing.assert_allclose(out, np.exp(found), rtol=1e-15)
+        if turn > 1:
+            np.testing.assert_array_equal(seen[0], found[turn - 2 :])
+
+
+def test_a_refused_call_in_place_leaves_its_tensors():
+    x, y = tensor(5), tensor(4)
+    with pytest.raises(phix.errors.ShapeError):
+        ops.add_(x, y)
+    with pytest.raises(ArgumentError):
+        ops.scale_(x, bias="one")
+    np.testing.assert_array_equal(x, tensor(5))
+    np.testing.assert_array_equal(y, tensor(4))
+
+
+@pytest.mark.parametrize("give", [ops.exp_, phix.jit(lambda v: v * 2.0, donate_argnums=0)])
+def test_of_two_threads_that_give_a_tensor_one_has_it(give, monkeypatch):
+    """The other stands where it has taken the data, and not yet ended the tensor."""
+    give(tensor(6))
+    x, results, end = tensor(6), [], donation.end
+
+    def end_second(t, *story):
+        monkeypatch.undo()
+        results.append(give(x))
+        end(t, *story)
+
+    monkeypatch.setattr(donation, "end", end_second)
+    with pytest.raises(DonatedTensorError, match="after it was donated to"):
+        give(x)
+    np.testing.assert_array_equal(results[0], give(tensor(6)))
+
+
+def test_a_tensor_is_ended_once_by_whoever_is_first(monkeypatch):
+    """Between any two steps of ``end`` another thread may end the same tensor."""
+    real, ended = donation.DonatedTensor, []
+
+    class Slot:
+        def __delete__(self, x):
+            if not ended:
+                ended.append(True)
+                donation.end(x, "the other", "")
+            memory.__delete__(x)
+
+    memory = donation._MEMORY
+    monkeypatch.setattr(donation, "_MEMORY", Slot())
+    x = tensor(3)
+    with pytest.raises(DonatedTensorError, match="donated to the other; use"):
+        donation.end(x, "this one", "")
+    assert type(x) is real and "donated to the other" in repr(x)
+
+
 def test_memory_that_others_see_is_left_alone():
     f = phix.jit(lambda x: x * 2.0, donate_argnums=0)
     array = np.arange(3.0)

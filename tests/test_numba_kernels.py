@@ -132,6 +132,14 @@ def test_no_python_runs_between() -> None:
     assert any(isinstance(s, ir.LibraryCall) and "linked" in s.name for s in every)
 
 
+def test_programs_with_code_of_numbas_keep_the_interpreter() -> None:
+    """It may ask Python; also after a look for signals in a loop of unknown length."""
+    halved = lambda c: running(c, decay=0.5)  # noqa: E731
+    loop = phix.jit(lambda x: phix.while_loop(lambda c: ops.sum(c) > 0.1, halved, x))
+    text = str(loop.lower(X).as_text("llvm"))
+    assert "PyErr_CheckSignals" in text and "PyEval" not in text
+
+
 def test_it_is_checked_as_other_programs_are() -> None:
     """The evaluator of loop IR runs the kernel as plain Python, before and after each pass."""
     report = phix.debug.compare(lambda x: (running(x, decay=0.5) * 2.0).sum())(X)

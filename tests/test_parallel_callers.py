@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from typing import Any
@@ -41,14 +42,38 @@ def test_programs_of_unknown_sizes_go_by_their_arguments() -> None:
     assert "call void @let_go_where(ptr %lock, i64 %" in text(ops.tanh, phix.spec(["n", 4]))
 
 
+def counting(steps: Any, x: Any) -> Any:
+    return phix.while_loop(lambda c: c[1] < steps, lambda c: (c[0] * 0.5 + 1.0, c[1] + 1), (x, 0))
+
+
+def test_long_loops_over_few_elements_let_it_go_when_they_have_asked_for_signals() -> None:
+    found = text(counting, phix.spec([], "int64"), (20,))
+    after = found[found.index("= call i32 @PyErr_CheckSignals()") :]
+    assert re.search(r"\nstay\d+:\n  call void @let_go\(ptr %lock\)\n", after)
+    bare = text(counting, phix.spec([], "int64"), (20,), disable="parallel_callers")
+    assert "PyErr_CheckSignals" in bare and "let_go" not in bare
+
+
+def test_another_thread_runs_during_a_long_loop_over_few_elements() -> None:
+    call = phix.jit(counting)
+    x = np.ones(20, "f")
+    first = call(3, x)[0].numpy()
+    _other_runs_during(lambda: call(3_000_000, x))
+    np.testing.assert_array_equal(call(3, x)[0], first)
+
+
 def test_another_thread_runs_during_a_call() -> None:
     x = phix.to_tensor(np.zeros(3_000_000, "float32"))
     call = phix.jit(lambda x: ops.sum(ops.sin(ops.cos(ops.sin(x)))))
     call(x)
+    _other_runs_during(lambda: call(x))
+
+
+def _other_runs_during(call: Any) -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(60.0)  # nobody takes the interpreter from a thread that keeps it
     try:
-        assert any(_ran_meanwhile(lambda: call(x)) for _ in range(20))
+        assert any(_ran_meanwhile(call) for _ in range(20))
     finally:
         sys.setswitchinterval(interval)
 

@@ -8,7 +8,10 @@ interrupts.
 from __future__ import annotations
 
 import gc
+import os
 import threading
+
+from phix.core.context import context
 
 
 class _Pauses:
@@ -19,8 +22,21 @@ class _Pauses:
         self.count = 0
         self.was_on = False
 
+    def add(self, number: int) -> None:
+        self.count += number
+        context.pauses += number
+
+    def after_fork(self) -> None:
+        """Forget the blocks of the threads that a forked process does not have."""
+        self.lock = threading.Lock()
+        under_way, self.count = self.count, context.pauses
+        if under_way and not self.count and self.was_on:
+            gc.enable()
+
 
 _pauses = _Pauses()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pauses.after_fork)
 
 
 class paused:
@@ -33,10 +49,10 @@ class paused:
             if not _pauses.count:
                 _pauses.was_on = gc.isenabled()
                 gc.disable()
-            _pauses.count += 1
+            _pauses.add(1)
 
     def __exit__(self, *exception: object) -> None:
         with _pauses.lock:
-            _pauses.count -= 1
+            _pauses.add(-1)
             if not _pauses.count and _pauses.was_on:
                 gc.enable()

@@ -47,6 +47,7 @@ class Context(threading.local):
     flights: Any = None  # core.in_flight: what this thread has begun and not waited for
     recorder: Any = None  # kernels.gpu: the device that records here, and streams beside its first
     traces = 0  # api.jitted: of jitted functions, inside each other
+    pauses = 0  # core.collector: blocks around without collections
     level = 0  # core.stack: marked functions inside each other
     owner: object = None  # ... of locks: what all stacks of one caller have in common
 

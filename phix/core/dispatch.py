@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -101,12 +101,22 @@ def bind_in_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> An
 
     Raises:
         ArgumentError, DTypeError, ShapeError: as :func:`bind` does; the tensors live on then.
+        DonatedTensorError: another thread has given one of them away meanwhile.
     """
     if tensor_kinds.concerns(inputs):
         return tensor_kinds.call(op, inputs, attrs)  # whose kernel calls ops that work in place
     names = {source for source, _ in op.inplace}
     named = tuple(x for arg, x in zip(op.inputs, inputs) if arg.name in names)
-    ending: list[TensorBase] = [x for x in _leaves(named) if isinstance(x, Tracer)]
+    works_in_place_alone = op.name.endswith("_")
+    name = op.name if works_in_place_alone else f"{op.name}_"
+    remedy = "" if works_in_place_alone else f"call {op.name}"
+
+    def end(values: Iterable[TensorBase]) -> None:
+        where = f"{name}{at_user_line()}"
+        for x in values:
+            donation.end(x, where, remedy)
+
+    tracers = [x for x in _leaves(named) if isinstance(x, Tracer)]
     if is_eager():
         given = donation.gifts(_leaves(named))
         converted = promote_inputs(op, convert_inputs(op, inputs))
@@ -115,17 +125,14 @@ def bind_in_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> An
         if op.index_rule is not None:
             check_call(op, converted, attrs)
         numbers = donation.free_numbers(tensors, given)
+        lent = _lent(inputs, converted)
+        interpreter = context.interpreter
         with inside():
-            outs = context.interpreter.process_donated(op, converted, attrs, numbers)
-        outs = _kept(outs, _lent(inputs, converted))
-        ending += given
+            outs = interpreter.process_donated(op, converted, attrs, numbers, lambda: end(given))
+        outs = _kept(outs, lent)
     else:
         outs = bind(op, inputs, attrs)
-    works_in_place_alone = op.name.endswith("_")
-    name = op.name if works_in_place_alone else f"{op.name}_"
-    remedy = "" if works_in_place_alone else f"call {op.name}"
-    for x in ending:
-        donation.end(x, f"{name}{at_user_line()}", remedy)
+    end(tracers)
     return outs
 
 

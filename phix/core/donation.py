@@ -20,8 +20,10 @@ from phix.core.tensor import Tensor, TensorBase, Tracer
 
 
 def gifts(values: Iterable[Any]) -> list[Tensor]:
-    """The tensors among ``values`` that can be given away; arrays, numbers and constants stay."""
-    return [x for x in values if isinstance(x, Tensor) and _is_no_constant(x.data)]
+    """The tensors among ``values`` that can be given away, each once; arrays, numbers and constants
+    stay."""
+    found = {id(x): x for x in values if isinstance(x, Tensor) and _is_no_constant(x.data)}
+    return list(found.values())
 
 
 def _is_no_constant(data: Any) -> bool:
@@ -37,6 +39,7 @@ def _references_of_base(view: np.ndarray) -> int:
     return sys.getrefcount(view.base)
 
 
+_MEMORY = Tensor.__dict__["data"]  # the slot itself, of a tensor that has ended too
 _ONE = _references(Tensor(np.empty(1)))  # of an array that nothing but its tensor refers to
 
 
@@ -86,6 +89,9 @@ def end(x: TensorBase, where: str, remedy: str) -> None:
 
     A tracer loses no memory, but is as dead: what a traced function does is what the same
     function would do eagerly.
+
+    Raises:
+        DonatedTensorError: another thread has given the tensor away meanwhile.
     """
     copy = "pass a copy (phix.to_tensor(x))"
     story = f"{where}; use what that call returned, " + (
@@ -96,11 +102,14 @@ def end(x: TensorBase, where: str, remedy: str) -> None:
             kind: Any = type(x)
             x.__class__ = _spent_class(kind)
             Tracer.__dict__["interpreter"].__set__(x, story)
-    elif isinstance(x, Tensor) and not isinstance(x, DonatedTensor):
+    elif isinstance(x, Tensor):
         _ = x.meta  # kept: it may still be asked for
-        x.data = None
+        x.__class__ = DonatedTensor  # from here on no thread finds the data
+        try:
+            _MEMORY.__delete__(x)  # one thread alone succeeds
+        except AttributeError:
+            _used(x)
         x.known_key = (story,)
-        x.__class__ = DonatedTensor
 
 
 def _refuse(x: Any, story: str) -> Any:
@@ -109,8 +118,13 @@ def _refuse(x: Any, story: str) -> Any:
     )
 
 
+def _story(x: Any) -> str:
+    key = x.known_key
+    return key[0] if key and len(key) == 1 else "a call in another thread"  # which ends it just now
+
+
 def _used(x: Any) -> Any:
-    _refuse(x, x.known_key[0])
+    _refuse(x, _story(x))
 
 
 class DonatedTensor(Tensor):
@@ -125,8 +139,7 @@ class DonatedTensor(Tensor):
     ndim = property(lambda self: len(self.meta.dims))
 
     def __repr__(self) -> str:
-        where = self.known_key and self.known_key[0].partition(";")[0]
-        return f"Tensor({self.meta}, donated to {where})"
+        return f"Tensor({self.meta}, donated to {_story(self).partition(';')[0]})"
 
 
 @cache

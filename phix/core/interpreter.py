@@ -7,6 +7,7 @@ transformations never confuse their perturbations. ``core.context`` knows which 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from phix.core import context
@@ -51,10 +52,15 @@ class Interpreter:
         """Check a call that comes from the user, where ``process`` would not find it wrong."""
 
     def process_donated(
-        self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], donated: tuple[int, ...]
+        self, op: Op, inputs: Any, attrs: Any, donated: tuple[int, ...], end: Callable[[], None]
     ) -> Any:
-        """As ``process``; results may take the memory of the tensors of these numbers."""
-        return self.process(op, inputs, attrs)
+        """As ``process``; results may take the memory of the tensors of these numbers.
+
+        ``end`` ends what was given, before its memory is written: other threads may run meanwhile.
+        """
+        outs = self.process(op, inputs, attrs)
+        end()
+        return outs
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         """Perform ``op``: one tensor, or a tuple with one entry an output (lists as tuples)."""

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import os
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -84,12 +86,25 @@ class lazy(Generic[Found]):
 
 
 class Lock:
-    """A lock that its holder may take again, on further stacks as well."""
+    """A lock that its holder may take again, on further stacks as well.
+
+    A forked process has the thread that forked, and no other: there a lock that another held is
+    free.
+    """
 
     def __init__(self) -> None:
+        self._renew()
+        _locks.add(self)
+
+    def _renew(self) -> None:
         self._lock = threading.Lock()
         self._holder: object = None
         self._count = 0
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is held here."""
+        return self._holder is not None and self._holder is context.owner
 
     def __enter__(self) -> None:
         own = context.owner
@@ -105,3 +120,16 @@ class Lock:
         if not self._count:
             self._holder = None
             self._lock.release()
+
+
+_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for lock in list(_locks):
+        if not lock.is_own:
+            lock._renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import context, kernel_registry, places, refusals, settings
+from phix.core import context, donation, kernel_registry, places, refusals, settings
 from phix.core import dims as dm
 from phix.core import indexing as _indexing  # noqa: F401 - x[i] is not to wait for it later
 from phix.core.conversion import moved_tensor, owned_tensor
@@ -118,16 +118,19 @@ class Eager(Interpreter):
         return next(graphs_in(attrs)).memo.setdefault("plans", {})
 
     def process_donated(
-        self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], donated: tuple[int, ...]
+        self, op: Op, inputs: Any, attrs: Any, donated: tuple[int, ...], end: Callable[[], None]
     ) -> Any:
         if not donated:
-            return self.process(op, inputs, attrs)
+            return super().process_donated(op, inputs, attrs, donated, end)
         key = (plan_key(op, inputs, attrs), donated)
         run = self.plans.get(key)
         if run is None:
             run = self.plan(op, inputs, attrs, donated)
             keep(self.plans, key, run, settings.current().most_eager_plans)
-        return run(*[x.data for x in flat(inputs)])
+        data = [x.data for x in flat(inputs)]
+        end()
+        donation.keep_apart(data, donated)
+        return run(*data)
 
     def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
         """Let the next call find the plan by what the user wrote, before it is converted."""

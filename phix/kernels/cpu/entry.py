@@ -81,8 +81,10 @@ class _Entry(Steps):
             parts.append(text_of)
             module.declarations |= set(needs.splitlines())
         self._declare_needs()
-        if not self._calls_from_outside():  # which may ask Python
-            self.lines[before:before] = lines
+        self.lines[before:before] = lines
+        if self.known(parallel_callers.KEY):
+            is_kept = self._calls_from_outside()  # they may ask Python
+            self.declare(parallel_callers.KEPT if is_kept else parallel_callers.FUNCTIONS)
         self._returns()
         parts += [f"define internal void {name}{t}" for (t, _), name in module.functions.items()]
         parts += [f"define internal void {name}.piece{t}" for name, t in module.pieces.items()]
@@ -118,7 +120,6 @@ class _Entry(Steps):
             return []
         self.scopes[0][parallel_callers.KEY] = "%lock"
         self.stack += ["  %lock = alloca ptr", "  store ptr null, ptr %lock"]
-        self.declare(parallel_callers.FUNCTIONS)
         if pays:
             return ["  call void @let_go(ptr %lock)"]
         arrays = filter(self.has_dims, self.segment.arguments)
@@ -131,7 +132,7 @@ class _Entry(Steps):
 
     def _take_back(self) -> None:
         if self.known(parallel_callers.KEY):
-            self.let("call i1 @take_back(ptr %lock)")
+            self.lines.append("  call void @take_back(ptr %lock)")
 
     def _returns(self) -> None:
         """The end of the entry, where all went well."""

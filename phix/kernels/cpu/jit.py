@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import hashlib
 import importlib
+import os
 import re
 import threading
 import weakref
@@ -43,6 +44,28 @@ _loaded: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
 _permanent: list[Any] = []  # what holds code that all other code may call
 _provided: set[str] = set()
 _begun: dict[str, _Emission] = {}
+
+
+# llvmlite calls LLVM under a lock of its own, which threads of ours hold too: see ``_Emission``
+_LLVM: Any = getattr(llvm.ffi.lib, "_lock", contextlib.nullcontext())
+_forking = contextlib.ExitStack()
+
+
+def _before_fork() -> None:
+    """Wait for what other threads compile: in the child LLVM would be half in it for ever."""
+    _forking.enter_context(_lock)
+    _forking.enter_context(_LLVM)
+
+
+def _after_fork() -> None:
+    if _lock.is_own:  # no exception has ended the wait
+        _forking.pop_all().close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )
 
 
 class _MethodDefinition(ctypes.Structure):

@@ -2,10 +2,12 @@
 
 A call of native code holds the lock of the interpreter, and all other threads wait. To let it go
 and to take it back costs some tens of nanoseconds, and whoever takes it back may wait for another
-thread to let it go: programs of little work keep it. What is called runs without the lock, so it
-must know nothing of Python; before a signal is looked for, or a fault raised, the lock is taken
-back. Calls of one program beside each other share nothing that is written: temps come from the
-pool or lie on the stack of the call, and threads of the engine work for one call at a time.
+thread to let it go: programs of little work keep it. Those of which nothing tells how much they do
+go by their arguments, and let it go at the latest when they have looked for signals. What is called
+runs without the lock, so it must know nothing of Python; before a signal is looked for, or a fault
+raised, the lock is taken back. Calls of one program beside each other share nothing that is
+written: temps come from the pool or lie on the stack of the call, and threads of the engine work
+for one call at a time.
 """
 
 from __future__ import annotations
@@ -42,17 +44,23 @@ go:
 stay:
   ret void
 }
-define internal i1 @take_back(ptr %lock) noinline {
+define internal void @take_back(ptr %lock) noinline {
   %state = load ptr, ptr %lock
   %is_held = icmp eq ptr %state, null
   br i1 %is_held, label %held, label %gone
 gone:
   call void @PyEval_RestoreThread(ptr %state)
   store ptr null, ptr %lock
-  ret i1 true
+  br label %held
 held:
-  ret i1 false
+  ret void
 }""".replace("LEAST", str(LEAST_ELEMENTS))
+
+# The same for programs that keep the lock all the time.
+KEPT = """
+define internal void @let_go(ptr %lock) { ret void }
+define internal void @let_go_where(ptr %lock, i64 %elements) { ret void }
+define internal void @take_back(ptr %lock) { ret void }"""
 
 
 def pays(segment: NativeSegment) -> bool | None:

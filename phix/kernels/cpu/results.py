@@ -8,6 +8,7 @@ references tells.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -90,6 +91,14 @@ def release() -> None:
             _blocks.pop().keepers = 0
 
 
+def _after_fork() -> None:
+    """No thread of a forked process holds the lock."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 places.HOST_POOLS.append(release)
 # The count of a block that only its list holds.
 _ALONE = _holders([_Block(0)], 0)

@@ -231,18 +231,16 @@ class Steps(Known):
         self.start(go)
 
     def _ask_python(self) -> None:
+        """Run the handlers of signals. A program that has come so far lets other threads run, if
+        it had kept the lock so far too."""
         self.declare(long_loops.DECLARATION)
         lock = self.known(parallel_callers.KEY)
-        was_gone = self.let(f"call i1 @take_back(ptr {lock})") if lock else ""
+        if lock:
+            self.lines.append(f"  call void @take_back(ptr {lock})")
         raised = self.let("call i32 @PyErr_CheckSignals()")
         self.leave_where(f"icmp ne i32 {raised}, 0", long_loops.RAISED_IN_PYTHON)
-        if not lock:
-            return
-        gone, go_on = self.labels("gone", "go_on")
-        self.lines.append(f"  br i1 {was_gone}, label %{gone}, label %{go_on}")
-        self.start(gone)
-        self.lines += [f"  call void @let_go(ptr {lock})", f"  br label %{go_on}"]
-        self.start(go_on)
+        if lock:
+            self.lines.append(f"  call void @let_go(ptr {lock})")
 
     def _swapped_names(self, swaps: list[tuple[Buffer, Buffer]], head: str) -> dict[Any, str]:
         """The pointers of buffers that exchange their memory, as phis of the block ``head``."""

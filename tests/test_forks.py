@@ -1,0 +1,111 @@
+"""Processes that fork while other threads trace, compile and take memory: the child does too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+
+BEGIN = """
+import gc, os, signal, threading, time
+import numpy as np, phix
+from phix import ops
+from phix.kernels.cpu import jit, results
+held, go = threading.Event(), threading.Event()
+
+def child(check):
+    number = os.fork()
+    if not number:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, 20)  # who waits for ever is ended
+        code = 1
+        try:
+            check()
+            code = 0
+        finally:
+            os._exit(code)
+    return lambda: os.waitpid(number, 0)[1]
+
+def forked(hold, check):
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    status = child(check)
+    go.set()
+    thread.join()
+    found = status()
+    assert found == 0, found
+    check()
+"""
+
+AGAIN = "held.clear(); go.clear()\n"
+
+COMPILING = """
+real = jit._object
+def slow(*args):
+    held.set()
+    time.sleep(0.1)  # the fork waits meanwhile, or is early: either must do
+    return real(*args)
+def hold():
+    jit._object = slow
+    phix.jit(ops.tanh)(np.ones(3, "f"))
+def check():
+    jit._object = real
+    assert phix.jit(lambda x: x * 2.0)(np.ones(2, "f")).tolist() == [2.0, 2.0]
+    assert not jit._lock.is_own
+forked(hold, check)
+"""
+
+EMITTING = """
+def hold():
+    with jit._LLVM:  # as a thread that emits does
+        held.set()
+        time.sleep(0.1)
+def check():
+    assert phix.jit(lambda x: x * 2.0)(np.ones(2, "f")).tolist() == [2.0, 2.0]
+forked(hold, check)
+"""
+
+TRACING = """
+@phix.jit
+def double(x):
+    if threading.current_thread() is not threading.main_thread():
+        held.set()
+        go.wait()
+    return x * 2.0
+def hold():
+    with results._lock:
+        double(np.ones(2, "f"))
+def check():
+    assert gc.isenabled()
+    assert double(np.ones(3, "f")).tolist() == [2.0, 2.0, 2.0]
+    assert ops.exp(np.zeros(100_000)).numpy().sum() == 100_000
+    with phix.core.collector.paused():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+forked(hold, check)
+"""
+
+OWN = """
+from phix.core import collector
+with jit._lock, collector.paused():  # what the thread that forks holds itself, stays its own
+    def check():
+        assert jit._lock.is_own and not gc.isenabled()
+        assert phix.jit(lambda x: x * 2.0)(np.ones(2, "f")).tolist() == [2.0, 2.0]
+    assert child(check)() == 0
+assert gc.isenabled() and not jit._lock.is_own
+"""
+
+
+def test_a_child_compiles_whatever_other_threads_held() -> None:
+    env = {**os.environ, "PHIX_CACHE": "0", "PHIX_NUM_THREADS": "1"}
+    program = AGAIN.join((BEGIN + COMPILING, EMITTING, TRACING, OWN))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env=env, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
