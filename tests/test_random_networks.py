@@ -117,6 +117,18 @@ def test_rounding_is_allowed_and_no_more() -> None:
     assert "1 of 2" in checking.same_bits([near[0]], [far[0]])
 
 
+def test_terms_too_large_for_float16_are_allowed_and_no_more() -> None:
+    wanted = checking.expected([np.array([1.0, 980.0])], [], "float16")
+    overflown, right = (np.array([1.0, x], np.float16) for x in (np.inf, 980.0))
+    judge = [checking.widened(wanted, [[run]] * 4) for run in (overflown, right)]
+    assert checking.difference([overflown], judge[0], 65504.0) == ""
+    assert "1 of 2" in checking.difference([overflown], judge[1], 65504.0)
+    assert "1 of 2" in checking.difference([np.array([1.0, 970.0])], judge[0], 65504.0)
+    assert "1 of 2" in checking.difference([np.array([np.nan, np.inf])], judge[0], 65504.0)
+    single = checking.widened(wanted, [[overflown.astype(np.float32)]] * 4)
+    assert "1 of 2" in checking.difference([overflown], single, 65504.0)
+
+
 @pytest.mark.parametrize("order", pieces.ORDERS)
 def test_shared_loops_run_in_every_order(order: str) -> None:
     pieces.install()

@@ -90,17 +90,19 @@ def widened(wanted: Sequence[Expected], runs: Sequence[Sequence[Any]]) -> list[E
     """The same, as far off as runs in the dtype itself, on moved inputs, are from each other.
 
     A fault of a program is in all of them, so it does not widen anything. Where all of a float16
-    result is 0 in every run, its terms were too small for the dtype, and it may be 0.
+    result is 0 in every run, its terms were too small for the dtype, and it may be 0; an element
+    that is finite in none had terms too large for it, and may be infinite or NaN.
     """
     made = []
     for number, want in enumerate(wanted):
         each = np.stack([wide(run[number]) for run in runs])
         with np.errstate(all="ignore"):
             apart = np.abs(each - each[0])
-        error = max(want.error, 8.0 * _largest(apart))
-        if runs[0][number].dtype == np.float16 and not each.any():
-            error = max(error, _largest(want.value))
-        made.append(Expected(want.value, error, want.is_exact))
+        error, value = max(want.error, 8.0 * _largest(apart)), want.value
+        if runs[0][number].dtype == np.float16:
+            error = error if each.any() else max(error, _largest(value))
+            value = np.where(np.isfinite(each).any(0), value, np.inf)
+        made.append(Expected(value, error, want.is_exact))
     return made
 
 
