@@ -123,7 +123,8 @@ def difference(found: Sequence[Any], wanted: Sequence[Expected], most: float) ->
             near |= (x == want.value) | (np.isnan(x) & np.isnan(want.value))
             near |= ~np.isfinite(x) & ~(np.abs(want.value) < most)  # overflow
         if not near.all():
-            off = np.abs(x - want.value)[~near]
+            with np.errstate(all="ignore"):
+                off = np.abs(x - want.value)[~near]
             return (
                 f"result {number}, shape {x.shape}: {int((~near).sum())} of {x.size} elements off "
                 f"by up to {np.max(off):.4g}, where {want.error:.2g} is allowed and the largest is "

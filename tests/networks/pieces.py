@@ -42,13 +42,11 @@ def install() -> None:
         if order == "whole":
             job(data, 0, extent)
             return
-        starts = list(range(0, extent, max(1, grain)))
-        if order == "backwards":
-            starts.reverse()
-        else:
-            starts = starts[1::2] + starts[::2]
-        for start in starts:
-            job(data, start, min(extent, start + grain))
+        starts = [0, *range(grain, extent - grain + 1, grain)]
+        parts = list(zip(starts, [*starts[1:], extent]))
+        parts = parts[::-1] if order == "backwards" else parts[1::2] + parts[::2]
+        for start, end in parts:
+            job(data, start, end)
 
     stand_in = _SHARE(share)
     _KEPT.append((stand_in, real))
@@ -76,13 +74,15 @@ def compiling(work: int, is_quick: bool) -> Iterator[None]:
     """Inside a with block, programs share loops of that much work; none goes to disk.
 
     Other things that only large programs are worth are done as well. ``work`` 0: what the
-    library takes. With ``is_quick``, LLVM leaves code much as it is.
+    library takes. With ``is_quick``, LLVM leaves code much as it is: pieces, of which LLVM would
+    make whole vectors, may be shorter than the library's own.
     """
+    run = {"shared_run": 16, "shared_run_inside": 16} if is_quick else {}
     patch = pytest.MonkeyPatch()
     patch.setenv("PHIX_CACHE", "0")
     few = phix.debug.settings(
-        least_shared_work=work, shared_run=16, shared_run_inside=16, least_streamed_bytes=256,
-        most_streamed_work=1 << 30, tiny_bytes=8, least_freed_bytes=1,
+        least_shared_work=work, least_streamed_bytes=256, most_streamed_work=1 << 30,
+        tiny_bytes=8, least_freed_bytes=1, **run,
     )  # fmt: skip
     try:
         with few if work else nullcontext(), unoptimised() if is_quick else nullcontext():

@@ -22,13 +22,16 @@ SPINS = 4000
 # Pieces of a thread's stripe: those left over even out what else runs on the machine.
 PIECES_PER_THREAD = 4
 
-# What a job is: @fn(@data, from, to) on pieces of 0..@extent. Each worker counts itself into
-# @inside before it looks whether a job is @open, the caller closes the job before it waits for
-# @inside to be 0: one of the two sees the other, so nobody works on a job that is over.
+# What a job is: @fn(@data, from, to) on pieces of 0..@extent. What is left after @whole grains
+# belongs to the piece before: compiled loops do a few iterations in another way, with other bits.
+# Each worker counts itself into @inside before it looks whether a job is @open, the caller closes
+# the job before it waits for @inside to be 0: one of the two sees the other, so nobody works on a
+# job that is over.
 _TEXT = """
 @fn = internal global ptr null
 @data = internal global ptr null
 @extent = internal global i64 0
+@whole = internal global i64 0
 @stripe = internal global i64 1
 @piece = internal global i64 1
 ; of each stripe the first iteration that nobody has taken, in a cache line of its own
@@ -57,6 +60,7 @@ entry:
   %fn = load ptr, ptr @fn
   %data = load ptr, ptr @data
   %extent = load i64, ptr @extent
+  %whole = load i64, ptr @whole
   %stripe = load i64, ptr @stripe
   %piece = load i64, ptr @piece
   %workers = load i64, ptr @workers
@@ -71,8 +75,9 @@ choose:
   %next = getelementptr inbounds [8 x i64], ptr @next, i64 %k
   %start = mul i64 %k, %stripe
   %stop = add i64 %start, %stripe
-  %is_short = icmp sgt i64 %stop, %extent
-  %bound = select i1 %is_short, i64 %extent, i64 %stop
+  %has_rest = icmp sge i64 %stop, %whole
+  %bound = select i1 %has_rest, i64 %whole, i64 %stop
+  %final = select i1 %has_rest, i64 %extent, i64 %stop
   br label %look
 look:
   %seen = load atomic i64, ptr %next monotonic, align 8
@@ -84,8 +89,8 @@ take:
   br i1 %more, label %work, label %following
 work:
   %end = add nsw i64 %from, %piece
-  %is_last = icmp sgt i64 %end, %bound
-  %to = select i1 %is_last, i64 %bound, i64 %end
+  %is_last = icmp sge i64 %end, %bound
+  %to = select i1 %is_last, i64 %final, i64 %end
   call void %fn(ptr %data, i64 %from, i64 %to)
   br label %look
 following:
@@ -196,12 +201,17 @@ entry:
   ret i64 %length
 }
 
-; %fn(%data, from, to) on pieces that together are 0..%extent, each a multiple of %grain long.
+; %fn(%data, from, to) on pieces that together are 0..%extent: each is %grain iterations long or
+; longer and, but for the last, a multiple of them.
 define void @phix_share(ptr %fn, ptr %data, i64 %extent, i64 %grain) nounwind {
 entry:
   %workers = load i64, ptr @workers
   %none = icmp eq i64 %workers, 0
-  br i1 %none, label %alone, label %claim
+  %rest = urem i64 %extent, %grain
+  %whole = sub i64 %extent, %rest
+  %few = icmp sle i64 %whole, %grain
+  %is_one = or i1 %none, %few
+  br i1 %is_one, label %alone, label %claim
 claim:
   %was_busy = atomicrmw xchg ptr @busy, i64 1 acquire
   %is_free = icmp eq i64 %was_busy, 0
@@ -211,11 +221,12 @@ alone:
   ret void
 share:
   %threads = add i64 %workers, 1
-  %stripe = call i64 @part(i64 %extent, i64 %threads, i64 %grain)
+  %stripe = call i64 @part(i64 %whole, i64 %threads, i64 %grain)
   %piece = call i64 @part(i64 %stripe, i64 PIECES, i64 %grain)
   store ptr %fn, ptr @fn
   store ptr %data, ptr @data
   store i64 %extent, ptr @extent
+  store i64 %whole, ptr @whole
   store i64 %stripe, ptr @stripe
   store i64 %piece, ptr @piece
   br label %set

@@ -190,8 +190,8 @@ class _Run:
             yield 0, 0
             return
         extent = self.number(shared.extent)
-        for start in reversed(range(0, extent, shared.grain)):
-            yield start, min(start + shared.grain, extent)
+        starts = [0, *range(shared.grain, extent - shared.grain + 1, shared.grain)]
+        yield from reversed(list(zip(starts, [*starts[1:], extent])))
 
     def _hoststep(self, step: ir.HostStep, *context: Any) -> None:
         given = [self.array(b).reshape(self.shape(d)) for b, d in zip(step.inputs, step.dims)]

@@ -140,7 +140,7 @@ class Shared:
     """How threads share a kernel: one of its loops runs from PIECE_START to PIECE_END in each.
 
     ``extent`` is the loop's own, ``work`` about how many scalar operations the kernel makes, and
-    pieces are multiples of ``grain`` iterations.
+    pieces are multiples of ``grain`` iterations, to which the last adds what is left.
     """
 
     extent: Expr
