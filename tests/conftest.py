@@ -137,6 +137,15 @@ _folder = pytest.StashKey[tuple[str, bool]]()
 _ran = pytest.StashKey[int]()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from tests.scheduling import Scheduling
+
+    return Scheduling(config, log)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     folder, kept = config.stash.get(_folder, ("", True))
     if not kept:

@@ -67,6 +67,7 @@ def gradient(fn: Callable[..., tuple[Any, ...]], chosen: list[int]) -> Callable[
     return phix.jit(found)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", COMPOSITES.values(), ids=COMPOSITES.keys())
 def test_an_op_and_its_decomposition(case: Case) -> None:
     for call in case.double_calls():

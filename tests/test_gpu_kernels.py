@@ -36,8 +36,8 @@ pytestmark = [pytest.mark.xdist_group("gpu kernels"), pytest.mark.unoptimised]
 
 # Of factors whose signs are free, two libraries give two.
 CASES = {c.op.name: c for c in table_cases() if not {"elsewhere", "values"} & {*c.test}}
-# Every eighth op runs in every run, the others where there is time to prove.
-PARTS = 8
+# One op in so many runs in every run, the others where there is time to prove.
+PARTS = 16
 PART_OF = {name: number % PARTS for number, name in enumerate(CASES)}
 
 

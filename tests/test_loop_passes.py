@@ -326,6 +326,7 @@ def test_passes_for_a_gpu_keep_it(name: str) -> None:
         _proved(name, gpu=True, donated=donated)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_fusion_keeps_what_a_program_computes(name: str) -> None:
     function, dtype, shapes = PROGRAMS[name]

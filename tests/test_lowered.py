@@ -246,7 +246,7 @@ PROGRAMS = {
 
 @pytest.mark.unoptimised
 @pytest.mark.each_pass
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [p.name for p in phix.debug.passes() if p.stage != "places"])
 def test_a_switch_changes_programs_and_no_result(name):
     changed = []

@@ -122,7 +122,7 @@ def calls(case: Case, slot: str) -> Iterator[tuple[Call, float]]:
             yield call, float(value)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("taken", SAMPLES, ids=lambda taken: f"from {taken.start}")
 @pytest.mark.parametrize(("case", "slot"), SLOTS)
 def test_a_tensor_in_the_slot_is_an_operand(case: Case, slot: str, taken: slice, seed: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from phix import ops
 from random_graphs import STEPS, Node, Program, check, computed, draw_program, run_draw, shrunk
 
-GROUPS, EACH = 12, 5
+GROUPS, EACH = 12, 3
 # What graphs are drawn for is phix's: LLVM does all it can for one group in three.
 MARKS = [pytest.mark.unoptimised, pytest.mark.each_pass]
 

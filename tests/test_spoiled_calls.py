@@ -38,6 +38,7 @@ def chosen(subject: Subject) -> list[str]:
     return [QUICK[(start + 7 * k) % len(QUICK)] for k in range(3)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "subject",
     [s for s in (*op_subjects(), *other_subjects()) if s.name not in SLOW],

@@ -68,28 +68,33 @@ def test_the_stub_has_what_tensors_get_at_run_time() -> None:
     }
 
 
-def _checked(program: Path, folder: Path) -> tuple[int, list[str]]:
-    """The status and the lines of ``mypy --strict`` of a program, as a user runs it."""
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The lines of ``mypy --strict`` about two programs, each as a user runs it, by file."""
     pytest.importorskip("mypy")
+    folder = tmp_path_factory.mktemp("typing")
+    (folder / "wrong.py").write_text(WRONG)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary"]
     command += ["--follow-imports=silent", "--cache-dir", str(ROOT / ".mypy_cache" / "strict")]
     run = subprocess.run(
-        [*command, str(program)],
+        [*command, str(PROGRAM), "wrong.py"],
         capture_output=True,
         text=True,
         cwd=folder,
         env={**os.environ, "MYPYPATH": str(ROOT)},
     )
     assert not run.stderr, run.stderr
-    return run.returncode, run.stdout.splitlines()
+    found: dict[str, list[str]] = {PROGRAM.name: [], "wrong.py": []}
+    for line in run.stdout.splitlines():
+        found[Path(line.split(":")[0]).name].append(line)
+    return found
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("mypy")  # which finds what it knows of phix from the first
-def test_a_users_program_is_typed_and_runs(tmp_path: Path) -> None:
+@pytest.mark.xdist_group("mypy")  # which is run once
+def test_a_users_program_is_typed_and_runs(faults: dict[str, list[str]], tmp_path: Path) -> None:
     """Each ``assert_type`` of the program holds for mypy; what it calls a tensor is one."""
-    status, lines = _checked(PROGRAM, tmp_path)
-    assert status == 0, "\n".join(lines)
+    assert not faults[PROGRAM.name], "\n".join(faults[PROGRAM.name])
     run = subprocess.run(
         [sys.executable, str(PROGRAM)],
         capture_output=True,
@@ -119,10 +124,8 @@ def test_what_the_program_calls_a_tensor_is_one() -> None:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("mypy")
-def test_faults_of_a_users_program_are_seen(tmp_path: Path) -> None:
-    program = tmp_path / "wrong.py"
-    program.write_text(WRONG)
-    _, lines = _checked(program, tmp_path)
+def test_faults_of_a_users_program_are_seen(faults: dict[str, list[str]]) -> None:
+    lines = faults["wrong.py"]
     found = {int(line.split(":")[1]) for line in lines if ": error: " in line}
     first = WRONG.splitlines().index("x.no_such_method()") + 1
     assert found == set(range(first, len(WRONG.splitlines()) + 1)), "\n".join(lines)
