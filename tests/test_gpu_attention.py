@@ -62,7 +62,7 @@ def check(arrays: Any, scale: float = 0.3, causal: bool = False, specs: Any = No
 TOLERANCES = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-5, "float64": 1e-12}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @needs_compiler
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_sizes_and_dtypes(dtype, queries, keys, size, width, causal) -> None:
     assert not made.loops.temps, "scores never leave the block"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @needs_compiler
 @pytest.mark.parametrize("kind", ["bool", "float32", "float16"])
 @pytest.mark.parametrize("dims", [(70, 90), (1, 90), (90,), (2, 1, 70, 1), (2, 3, 70, 90)])
@@ -202,7 +202,7 @@ def check_grads(arrays: Any, scale: float = 0.3, causal: bool = False, specs: An
     return made
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @needs_compiler
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_gradients_of_sizes_and_dtypes(dtype, queries, keys, size, width, causal
     assert not squares or 1 in (queries, keys), "scores never leave the block"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @needs_compiler
 @pytest.mark.parametrize("kind", ["bool", "float32", "float16"])
 @pytest.mark.parametrize("dims", [(70, 90), (1, 90), (90,), (2, 1, 70, 1), (2, 3, 70, 90)])

@@ -57,7 +57,7 @@ RUNTIMES = pytest.mark.parametrize("runtime", [Emulator, WithLibraries], ids=["o
 BATCHES = pytest.mark.parametrize("dims", [(3, 11), (70,)], ids=["3 x 11", "70"])
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @RUNTIMES
 @BATCHES
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -69,7 +69,7 @@ def test_cholesky(dims: Any, dtype: str, runtime: Any) -> None:
         np.testing.assert_allclose(found, e, rtol=0, atol=DTYPES[dtype] * np.abs(e).max())
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @RUNTIMES
 @BATCHES
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -83,7 +83,7 @@ def test_lu(dims: Any, dtype: str, runtime: Any) -> None:
         np.testing.assert_allclose(factors[place], wanted, rtol=0, atol=DTYPES[dtype] * 10)
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @RUNTIMES
 @BATCHES
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -102,7 +102,7 @@ def test_triangular_systems(dims: Any, dtype: str, flags: Any, runtime: Any) -> 
     np.testing.assert_allclose(triangle @ x, y, rtol=0, atol=DTYPES[dtype])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @RUNTIMES
 @BATCHES
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])

@@ -36,7 +36,7 @@ def check_rounded(arrays: Any, scale: float, causal: bool, specs: Any = None) ->
     )
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("dtype", ROUNDED)
 @pytest.mark.parametrize("size", [(64, 64), (128, 128), (80, 80), (40, 40), (96, 24), (17, 129)])
 @pytest.mark.parametrize("length", [(130, 70), (63, 200)])
@@ -48,7 +48,7 @@ def test_sizes(dtype: str, size: Any, length: Any, causal: bool) -> None:
     check_rounded(arrays, size**-0.5, causal)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("dtype", ROUNDED)
 @pytest.mark.parametrize("kind", ["bool", "float32", "bfloat16"])
 @pytest.mark.parametrize("dims", [(90, 70), (1, 70), (70,), (2, 1, 90, 1), (2, 3, 90, 70)])
@@ -131,7 +131,7 @@ def expected_grads(q: Any, k: Any, v: Any, g: Any, mask: Any, scale: float, caus
     return to_scores @ k, to_scores.T @ q, weights.T @ g
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("dtype", ROUNDED)
 @pytest.mark.parametrize("size", [(64, 64), (128, 128), (80, 80), (40, 40), (96, 24), (17, 100)])
 @pytest.mark.parametrize("length", [(130, 70), (63, 200)])
@@ -160,7 +160,7 @@ def test_gradients(dtype: str, size: Any, length: Any, causal: bool, kind: Any) 
         np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=atol)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("dtype", ROUNDED)
 @pytest.mark.parametrize("kind", ["bool", "float32"])
 @pytest.mark.parametrize("dims", [(1, 90), (90,), (2, 3, 70, 90)])

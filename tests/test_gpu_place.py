@@ -312,7 +312,7 @@ def test_loops_with_small_bodies_run_as_one_kernel(gpu) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_and_branches_over_single_values(gpu, name: str) -> None:
     """The same constants go into each of these calls: no call may leave results in their memory."""

@@ -77,6 +77,7 @@ NETWORKS = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("dims", [(20, 64), (3, 1000), (40, 5)])
 def test_what_is_made_of_rows(name: str, dims: Any) -> None:

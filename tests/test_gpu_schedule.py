@@ -44,6 +44,7 @@ def test_layer_norm_is_one_kernel_with_vector_loads() -> None:
     assert "phix_pack<float, 4>" in made.sections["cuda"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int8"])
 @pytest.mark.parametrize("size", [1, 15, 16, 1000])
 def test_packs_of_every_width_and_what_is_left(dtype: str, size: int) -> None:

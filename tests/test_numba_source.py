@@ -62,7 +62,7 @@ def assert_same(call: Any, arrays: list[np.ndarray], is_plain: bool) -> None:
 
 
 # -- ops -----------------------------------------------------------------------------------------
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", thinned(OPS, family, each=3, ids=lambda c: c.op.name))
 def test_an_op_is_what_llvm_makes_of_it(case: Case, seed: int) -> None:
     """Run by Python, so that no compiler has a part in it."""

@@ -23,14 +23,17 @@ OPTIMISED, PRIMITIVES = {"jit"}, 3
 
 # What composites owe to the primitives that they are made of: each has one in so many of these
 # always, and of its samples the first and the last, with what ``Case.by_parts`` leaves of a check.
-OF_THEIR_PARTS = ("vmap", "jit", "jit_unknown", "strided", "round_trip", "decompose")
+OF_THEIR_PARTS = (
+    "vmap", "jit", "jit_unknown", "strided", "round_trip", "decompose", "unknown_meta", "shapes",
+    "empty",
+)  # fmt: skip
 TURNS = 3
 # All samples always, with what it leaves.
 VALUES = {"forward", "meta"}
-# One composite in so many always, where its derivative is that of its parts.
-HIGHER_ORDER = {"second_order": 2, "third_order": 4}
+# One composite in so many always, where its derivatives are those of its parts.
+DERIVED = {"forward_mode": 2, "second_order": 2, "third_order": 4}
 # ``test_all_of_a_composite`` leaves nothing of them to parts: it is a proof.
-LEFT_TO_PARTS = (*OF_THEIR_PARTS, *sorted(VALUES), *HIGHER_ORDER)
+LEFT_TO_PARTS = (*OF_THEIR_PARTS, *sorted(VALUES), *DERIVED)
 
 
 def parameters() -> Iterator[Any]:
@@ -51,13 +54,13 @@ def is_left_to_proofs(case: Case, name: str, number: int) -> bool:
     """Whether the composite of that number goes through a check in proofs alone."""
     if name in OF_THEIR_PARTS:
         return bool((number + OF_THEIR_PARTS.index(name)) % TURNS)
-    return bool(name in HIGHER_ORDER and not case.op.backward and number % HIGHER_ORDER[name])
+    return bool(name in DERIVED and not case.op.backward and number % DERIVED[name])
 
 
 def by_parts(case: Case, name: str) -> Case:
     """The case with what is left of it where the parts of a composite stand for the rest."""
     chosen = ends_of(case) if name in OF_THEIR_PARTS else case
-    return dataclasses.replace(chosen, by_parts=name not in HIGHER_ORDER)
+    return dataclasses.replace(chosen, by_parts=name not in DERIVED)
 
 
 def ends_of(case: Case) -> Case:
