@@ -19,6 +19,9 @@ PAIRED = "!llvm.loop !6"
 ACROSS = {16: "!llvm.loop !9", 8: "!llvm.loop !10", 4: "!llvm.loop !11"}
 # What makes it one vector of so many elements.
 WIDE = {64 >> k: f"!llvm.loop !{20 + k}" for k in range(6)}
+# What is said of loads and stores of iterations that are apart, and of a loop of such.
+APART_IN_LANES = ", !llvm.access.group !40"
+LANES = {64 >> k: f"!llvm.loop !{41 + k}" for k in range(6)}
 METADATA = (
     "!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}',
     "!2 = distinct !{!2, !3}", '!3 = !{!"llvm.loop.vectorize.width", i32 1}',
@@ -28,6 +31,8 @@ METADATA = (
     *(f"!{9 + k} = distinct !{{!{9 + k}, !{12 + k}}}" for k in range(3)),
     *(f"!{20 + k} = distinct !{{!{20 + k}, !1, !{30 + k}}}" for k in range(6)),
     *(f'!{30 + k} = !{{!"llvm.loop.vectorize.width", i32 {64 >> k}}}' for k in range(6)),
+    "!40 = distinct !{}", '!47 = !{!"llvm.loop.parallel_accesses", !40}',
+    *(f"!{41 + k} = distinct !{{!{41 + k}, !1, !{30 + k}, !47}}" for k in range(6)),
     *(f'!{12 + k} = !{{!"llvm.loop.vectorize.width", i32 {16 >> k}}}' for k in range(3)),
 )  # fmt: skip
 # An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
@@ -52,7 +57,7 @@ def _stays_rolled(loop: ir.For) -> bool:
     Accumulators are faster unrolled; loops that store are bound by memory, and vectors enough.
     """
     if loop.extent.fn != "const":
-        return False
+        return any(isinstance(s, ir.For) and is_of_lanes(s) for s in loop.body)
     is_inner = not any(isinstance(s, (ir.For, ir.While)) for s in ir.walk(loop.body))
     if is_inner and _LEAST_ROLLED <= loop.extent.data <= _MOST_ROLLED:
         return not _is_narrow(loop)
@@ -185,6 +190,11 @@ def fills_vectors(kernel: ir.Kernel) -> bool:
     )
 
 
+def is_of_lanes(loop: ir.For) -> bool:
+    """Whether a loop is one vector, and its iterations are apart whatever indices seem to say."""
+    return loop.is_vector and loop.kind == "independent"
+
+
 def advice(loop: ir.For) -> str:
     """What LLVM is told of a loop, behind its last branch."""
     rules = (
@@ -194,6 +204,6 @@ def advice(loop: ir.For) -> str:
         (_is_paired, PAIRED),
     )
     if loop.is_vector:
-        return f", {WIDE[loop.extent.data]}"
+        return f", {(LANES if is_of_lanes(loop) else WIDE)[loop.extent.data]}"
     told = _across(loop) or next((told for holds, told in rules if holds(loop)), "")
     return told and f", {told}"
