@@ -23,6 +23,14 @@ template <typename To, typename From> PHIX_DEVICE To phix_bits(From x) {
   return y;
 }
 
+// a float's bits as an unsigned int in the order of the floats: NaNs the largest, zeros equal
+template <typename T> PHIX_DEVICE T phix_float_key(T bits, T sign, T infinity) {
+  const T size = (T)(bits & (T)~sign);
+  if (size > infinity) return (T)~(T)0;
+  if (size == 0) return sign;
+  return (bits & sign) ? (T)~bits : (T)(bits | sign);
+}
+
 // complex numbers, as they lie in memory
 template <typename T> struct phix_complex {
   T re, im;
