@@ -214,15 +214,23 @@ class _Printer(ScalarPrinter):
         return f"{aligned} * {width} + {first}"
 
     def _packs(self, nest: Nest) -> dict[tuple[Buffer, Expr], bool]:
-        """The accesses that go along the index, and whether they are read before written."""
+        """The accesses that go along the index, and whether what memory has there is asked for:
+        it is read before it is written, or written under a condition."""
         index = nest.loops[0].index
         found: dict[tuple[Buffer, Expr], bool] = {}
-        for e in ir.expressions(nest.body):
-            if e.fn == "load" and e.args and index in set(mapping.variables(e.args[0])):
-                found[e.data, e.args[0]] = True
-        for s in ir.walk(nest.body):
+        filled: set[tuple[Buffer, Expr]] = set()
+        for s in nest.body:
+            loads = [e for e in ir.expressions([s]) if e.fn == "load" and e.args]
+            asked = [(e.data, e.args[0]) for e in loads if index in mapping.variables(e.args[0])]
+            stores = [x for x in ir.walk([s]) if isinstance(x, ir.Store)]
+            written = [(x.buffer, x.indices[0]) for x in stores]
+            if not isinstance(s, ir.Store):
+                asked += written
+            for key in asked:
+                found[key] = found.get(key, False) or key not in filled
             if isinstance(s, ir.Store):
-                found.setdefault((s.buffer, s.indices[0]), False)
+                filled.update(written)
+                found = dict.fromkeys(written, False) | found
         return dict(sorted(found.items(), key=lambda item: item[0][0].name))
 
     def _start(self, key: tuple[Buffer, Expr], index: Expr) -> str:
