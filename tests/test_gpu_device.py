@@ -127,6 +127,16 @@ def test_sums_are_the_same_on_every_run(axis: Any) -> None:
     assert len(runs) == 1
 
 
+@pytest.mark.parametrize("how", ["eager", "known", "unknown"])
+def test_long_sums_keep_their_digits(how: str) -> None:
+    rng, spec = np.random.default_rng(0), [phix.spec(["n"])] if how == "unknown" else None
+    for f in (lambda x: ops.sum(x, [0]), lambda x: ops.cumsum(x, 0)[-1]):
+        run = f if how == "eager" else phix.jit(f, input_spec=spec)
+        for x in (np.full(40_000_000, 0.1, np.float32), rng.random(40_000_000, np.float32)):
+            found = run(phix.to_tensor(x, place="gpu")).item()
+            assert found == pytest.approx(x.sum(dtype=np.float64), rel=1e-6)
+
+
 def test_precision_of_float32_products() -> None:
     x = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32)
     graph = phix.jit(lambda x: x @ x).lower(x).graph

@@ -173,6 +173,14 @@ template <typename T, typename Op> PHIX_DEVICE T phix_reduce(T value, Op combine
   return value;
 }
 
+// A sum goes on by a value; what it is rounded off by is added up beside it.
+template <typename T> PHIX_DEVICE void phix_carry(T &sum, T &lost, T value) {
+  const T next = sum + value, added = next - sum;
+  const T error = (sum - (next - added)) + (value - added);
+  if (error - error == 0) lost += error;
+  sum = next;
+}
+
 // The combination of the values up to this thread's; without its own in ``before``, of the whole
 // block in ``total``.
 template <typename T, typename Op>
