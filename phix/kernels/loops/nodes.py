@@ -190,9 +190,11 @@ class HostStep:
 class LibraryStep(HostStep):
     """A registered kernel: ``function(ctx, env, *input arrays, *output arrays)``, on arrays of the
     engine's place; ``env`` has the values of the dims in its attributes. A ``recordable`` one only
-    starts work."""
+    starts work. ``fits(ctx, env)``, if there is one, says whether it is for the sizes in ``env``.
+    """
 
     recordable: bool = False
+    fits: Callable[..., bool] | None = None
 
 
 @dataclass(eq=False)
