@@ -39,7 +39,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Frontend]:
     monkeypatch.setattr(cudnn_attention, "problem", lambda: "")
     monkeypatch.setattr(cudnn_attention, "_handles", {})
     monkeypatch.setattr(cudnn, "library", lambda: None)
-    monkeypatch.setattr(cudnn_attention.nvrtc, "library", lambda: None)
+    monkeypatch.setattr(cudnn_attention, "load_helpers", lambda: None)
     cudnn_attention._say_once.cache_clear()
     with emulated():
         assert cudnn_attention.register()
@@ -358,7 +358,7 @@ ON_A_CARD = [
 
 def _needs_cudnn() -> None:
     if not registered():
-        pytest.skip("no cuDNN front end: pip install nvidia-cudnn-cu13 nvidia-cudnn-frontend<1.27")
+        pytest.skip("no cuDNN front end: pip install phix[cudnn13,attention13]")
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)

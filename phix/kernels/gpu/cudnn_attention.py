@@ -1,9 +1,9 @@
 """Attention of 16-bit floats by cuDNN's fused kernels: kernels of the backend ``GPUDNN``.
 
 They are registered where the package ``nvidia-cudnn-frontend`` is installed beside cuDNN, and come
-before the engine's own then, for what ``fits`` says. Scores are never in memory; scores and sums
-are of float32. The gradient computes the results and their statistics again, and takes the
-algorithm that gives the same bits on each run alone. What cuDNN refuses, the engine does.
+before the engine's own then, for what ``fits`` says. Scores and sums are of float32. The gradient
+computes the results and their statistics again, and takes the algorithm that gives the same bits on
+each run alone. What cuDNN refuses, the engine does.
 
 Of the package the compiled part is loaded alone: the rest of it imports PyTorch where that is
 installed. It gets the library that :mod:`phix.kernels.gpu.cudnn` has loaded.
@@ -32,7 +32,7 @@ from phix.core.errors import DeviceError
 from phix.core.kernel_context import KernelContext
 from phix.core.kernel_registry import register_kernel
 from phix.core.meta import MetaTensor
-from phix.kernels.gpu import cudnn, device, nvrtc
+from phix.kernels.gpu import cudnn, device, libraries, nvrtc
 
 log = logging.getLogger("phix.kernels")
 
@@ -102,6 +102,19 @@ def _loaded() -> Any:
         raise DeviceError(f"attention by cuDNN: {MODULE} cannot be imported: {error}") from None
     sys.modules[MODULE] = module  # its types can be made once in a process
     return module
+
+
+def load_helpers() -> None:
+    """Load what cuDNN and its front end look for by name alone, from where wheels put it.
+
+    Raises:
+        DeviceError: one of them is not there.
+    """
+    nvrtc.library()
+    libraries.load(
+        "cudart", "cuda_runtime", "attention by cuDNN needs CUDA's runtime",
+        install='pip install "phix[attention12]" or "phix[attention13]"',
+    )  # fmt: skip
 
 
 # -- plans ---------------------------------------------------------------------------------------
@@ -216,7 +229,7 @@ class Handle:
     """A handle of the current device, and the plans made so far."""
 
     def __init__(self) -> None:
-        nvrtc.library()  # cuDNN finds it by its name then
+        load_helpers()
         self.pointer = frontend().create_handle()
         self.plans: OrderedDict[Problem, Plan | None] = OrderedDict()
 
