@@ -8,6 +8,9 @@ order. With ``causal``, tiles of keys that no query of the block sees are not to
 
 from __future__ import annotations
 
+from functools import cached_property
+from math import prod
+
 from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
 from phix.kernels.gpu.routines import Routine, RoutineText
@@ -15,6 +18,9 @@ from phix.kernels.scalar.language import Expr
 
 # So many columns of queries and keys, and rows of values, are in shared memory at once.
 _DEPTH, _VALUE_ROWS = 32, 16
+# Threads along a tile's columns; down its rows there are as many, or half where tiles are fewer.
+ACROSS, _FEW_TILES = 16, 264
+_VECTOR = 16  # bytes that a thread takes from shared memory at once
 
 
 class Attention(Routine):
@@ -22,33 +28,42 @@ class Attention(Routine):
     &query, &key, &value, &out[, &mask])``."""
 
     mask_operand = 4
+    own_rows = 0  # which of the numbers counts the rows that tiles are made of
+
+    @property
+    def per(self) -> int:
+        """The rows and columns of a tile that are one thread's: neighbours, in registers."""
+        return _VECTOR // (8 if self.dtype == dt.float64 else 4)
+
+    @cached_property
+    def down(self) -> int:
+        """Threads down the rows of a tile."""
+        sizes = [self.numbers[self.own_rows], *(loop.extent for loop in self.loops)]
+        if any(e.fn != "const" for e in sizes):
+            return ACROSS
+        rows, *lanes = (int(e.data) for e in sizes)
+        count = prod(lanes) * -(-rows // (ACROSS * self.per))
+        return ACROSS // 2 if count < _FEW_TILES else ACROSS
+
+    @property
+    def threads(self) -> int:  # type: ignore[override]
+        return ACROSS * self.down
 
     @property
     def rows(self) -> int:
-        """Queries, and keys, of a tile: sixteen threads along each have so many in registers."""
-        return 32 if self.dtype == dt.float64 else 64
+        """Rows of a tile."""
+        return self.down * self.per
 
     def tiles(self) -> tuple[tuple[Expr, int], ...]:
-        return ((self.numbers[0], self.rows),)
+        return ((self.numbers[self.own_rows], self.rows),)
 
     def print_tile(self, text: RoutineText) -> None:
         """See :class:`Routine`."""
-        queries, keys, size, width, row_step, column_step, *_ = text.values
-        wide, letter = self._wide, "D" if self._wide == "double" else "F"
-        per = self.rows // 16
-        columns = -(-int(width) // 16)
-        is_causal = bool(self.numbers[7].data)
-        names = {
-            "WIDE": wide, "ROWS": self.rows, "PER": per, "COLUMNS": columns,
-            "DEPTH": _DEPTH, "VALUE_ROWS": _VALUE_ROWS, "SIZE": size, "WIDTH": width,
-            "CHUNK": max(2 * self.rows * (_DEPTH + 1), _VALUE_ROWS * columns * 16),
-            "QUERIES": queries, "KEYS": keys, "TILE": text.tile[0],
-            "EXP": "exp" if wide == "double" else "expf",
-            "MAX": "fmax" if wide == "double" else "fmaxf",
-            "INFINITY": f"PHIX_INFINITY_{letter}",
-            "SCALE": f"({wide}){ins.constant(self.numbers[6].data, dt.float64)}",
-            "END": f"phix_minimum((long long){keys}, first + {self.rows})" if is_causal else keys,
-            "SEEN": "row >= column" if is_causal else "true",
+        _, _, size, width, row_step, column_step, *_ = text.values
+        names = self.names_of_tiles(text, _DEPTH) | {
+            "VALUE_ROWS": _VALUE_ROWS, "VALUE_PITCH": self.padded(width),
+            "COLUMNS": self.padded(width) // ACROSS,
+            "CHUNK": self.chunk(_DEPTH, _VALUE_ROWS * self.padded(width)),
             "SCORES": self.product(text, "scores", (0, 1), size),
             "LOAD_V": self._load(text, 2, "(start + from + r)", "c", width),
             "MASK": self._mask(text, row_step, column_step),
@@ -56,6 +71,37 @@ class Attention(Routine):
             "STORE": ins.stored(self.dtype, "total[i][j] / sum[i]"),
         }  # fmt: skip
         text.lines_of(text.filled_in(text.filled_in(_TEXT, names), names))
+
+    def names_of_tiles(self, text: RoutineText, depth: int) -> dict[str, object]:
+        """What kernels have in common that go along tiles, with so much of two operands at once."""
+        queries, keys, size, width, *_ = text.values
+        wide, letter = self._wide, "D" if self._wide == "double" else "F"
+        is_causal, along, pad = bool(self.numbers[7].data), self.along, self.per
+        return {
+            "WIDE": wide, "PACK": f"phix_pack<{wide}, {self.per}>", "PER": self.per,
+            "ROWS": self.rows, "ALONG": along, "ROW_PITCH": self.rows + pad,
+            "ALONG_PITCH": along + pad, "DEPTH": depth, "ACROSS": ACROSS,
+            "SIZE": size, "WIDTH": width, "QUERIES": queries, "KEYS": keys,
+            "TILE": text.tile[0], "INFINITY": f"PHIX_INFINITY_{letter}",
+            "EXP": "exp" if wide == "double" else "expf",
+            "MAX": "fmax" if wide == "double" else "fmaxf",
+            "SCALE": f"({wide}){ins.constant(self.numbers[6].data, dt.float64)}",
+            "END": f"phix_minimum((long long){keys}, first + {self.rows})" if is_causal else keys,
+            "SEEN": "row >= column" if is_causal else "true",
+        }  # fmt: skip
+
+    @property
+    def along(self) -> int:
+        """Columns of a tile."""
+        return ACROSS * self.per
+
+    def padded(self, columns: object) -> int:
+        """Columns up to a multiple of those that a row of threads takes at once."""
+        return -(-int(str(columns)) // self.along) * self.along
+
+    def chunk(self, depth: int, values: int) -> int:
+        """The elements of shared memory for two operands, or for values."""
+        return max(depth * (self.rows + self.along + 2 * self.per), values)
 
     @property
     def _wide(self) -> str:
@@ -88,7 +134,8 @@ class Attention(Routine):
         return f"score += ({self._wide}){ins.loaded(dtype, place)};"
 
 
-# left[i] . right[j] of a tile, into a variable of that name
+# left[i] . right[j] of a tile, into a variable of that name. Columns of the operands lie together
+# in shared memory; four rows and eight columns that a warp writes are in different banks.
 _PRODUCT = """
   #pragma unroll
   for (int i = 0; i < $PER$; ++i)
@@ -97,23 +144,22 @@ _PRODUCT = """
   for (int depth = 0; depth < $INNER$; depth += $DEPTH$) {
     __syncthreads();
     for (int e = threadIdx.x; e < $ROWS$ * $DEPTH$; e += blockDim.x) {
-      const int r = e / $DEPTH$, c = e % $DEPTH$;
-      const bool inside = depth + c < $INNER$;
-      left[r * ($DEPTH$ + 1) + c] = inside && $LEFT$ : 0;
-      right[r * ($DEPTH$ + 1) + c] = inside && $RIGHT$ : 0;
+      const int r = e / 8 % 4 + e / (4 * $DEPTH$) * 4, c = e % 8 + e / 32 % ($DEPTH$ / 8) * 8;
+      left[c * $ROW_PITCH$ + r] = depth + c < $INNER$ && $LEFT$ : 0;
+    }
+    for (int e = threadIdx.x; e < $ALONG$ * $DEPTH$; e += blockDim.x) {
+      const int r = e / 8 % 4 + e / (4 * $DEPTH$) * 4, c = e % 8 + e / 32 % ($DEPTH$ / 8) * 8;
+      right[c * $ALONG_PITCH$ + r] = depth + c < $INNER$ && $RIGHT$ : 0;
     }
     __syncthreads();
     #pragma unroll 8
     for (int c = 0; c < $DEPTH$; ++c) {
-      $WIDE$ a[$PER$], b[$PER$];
-      #pragma unroll
-      for (int i = 0; i < $PER$; ++i) a[i] = left[(y * $PER$ + i) * ($DEPTH$ + 1) + c];
-      #pragma unroll
-      for (int j = 0; j < $PER$; ++j) b[j] = right[(x + 16 * j) * ($DEPTH$ + 1) + c];
+      const $PACK$ a = *(const $PACK$*)(left + c * $ROW_PITCH$ + y * $PER$);
+      const $PACK$ b = *(const $PACK$*)(right + c * $ALONG_PITCH$ + x * $PER$);
       #pragma unroll
       for (int i = 0; i < $PER$; ++i)
         #pragma unroll
-        for (int j = 0; j < $PER$; ++j) $NAME$[i][j] = fma(a[i], b[j], $NAME$[i][j]);
+        for (int j = 0; j < $PER$; ++j) $NAME$[i][j] = fma(a.at[i], b.at[j], $NAME$[i][j]);
     }
   }
 """
@@ -125,7 +171,7 @@ ROW_TOPS = """  #pragma unroll
     $WIDE$ top = -unseen;
     #pragma unroll
     for (int j = 0; j < $PER$; ++j) {
-      const long long column = start + x + 16 * j;
+      const long long column = start + x * $PER$ + j;
       $WIDE$ score = -unseen;
       if (row < $QUERIES$ && column < $KEYS$ && $SEEN$) {
         score = scores[i][j] * $SCALE$;
@@ -142,12 +188,12 @@ ROW_TOPS = """  #pragma unroll
 
 _TEXT = (
     """
-__shared__ $WIDE$ chunk[$CHUNK$];
-__shared__ $WIDE$ weights[$ROWS$ * ($ROWS$ + 1)];
+__shared__ __align__(16) $WIDE$ chunk[$CHUNK$];
+__shared__ __align__(16) $WIDE$ weights[$ROWS$ * $ALONG_PITCH$];
 $WIDE$* const left = chunk;
-$WIDE$* const right = chunk + $ROWS$ * ($DEPTH$ + 1);
+$WIDE$* const right = chunk + $DEPTH$ * $ROW_PITCH$;
 const $WIDE$ unseen = $INFINITY$;
-const int x = threadIdx.x & 15, y = threadIdx.x >> 4;
+const int x = threadIdx.x % $ACROSS$, y = threadIdx.x / $ACROSS$;
 const long long first = $TILE$ * $ROWS$, end = $END$;
 $WIDE$ total[$PER$][$COLUMNS$], largest[$PER$], sum[$PER$];
 #pragma unroll
@@ -157,41 +203,49 @@ for (int i = 0; i < $PER$; ++i) {
   #pragma unroll
   for (int j = 0; j < $COLUMNS$; ++j) total[i][j] = 0;
 }
-for (long long start = 0; start < end; start += $ROWS$) {
+for (long long start = 0; start < end; start += $ALONG$) {
   $WIDE$ scores[$PER$][$PER$];
 $SCORES$
 """
     + ROW_TOPS
     + """    $WIDE$ added = 0;
+    $PACK$ own;
     #pragma unroll
     for (int j = 0; j < $PER$; ++j) {
-      const $WIDE$ weight = scores[i][j] == -unseen ? 0 : $EXP$(scores[i][j] - top);
-      weights[(y * $PER$ + i) * ($ROWS$ + 1) + x + 16 * j] = weight;
-      added += weight;
+      own.at[j] = scores[i][j] == -unseen ? 0 : $EXP$(scores[i][j] - top);
+      added += own.at[j];
     }
+    *($PACK$*)(weights + (y * $PER$ + i) * $ALONG_PITCH$ + x * $PER$) = own;
     for (int step = 8; step > 0; step >>= 1) added += __shfl_xor_sync(0xffffffffu, added, step);
     sum[i] = sum[i] * shrink + added;
     largest[i] = top;
     #pragma unroll
     for (int j = 0; j < $COLUMNS$; ++j) total[i][j] *= shrink;
   }
-  for (int from = 0; from < $ROWS$; from += $VALUE_ROWS$) {
+  for (int from = 0; from < $ALONG$; from += $VALUE_ROWS$) {
     __syncthreads();
-    for (int e = threadIdx.x; e < $VALUE_ROWS$ * $COLUMNS$ * 16; e += blockDim.x) {
-      const int r = e / ($COLUMNS$ * 16), c = e % ($COLUMNS$ * 16);
+    for (int e = threadIdx.x; e < $VALUE_ROWS$ * $VALUE_PITCH$; e += blockDim.x) {
+      const int r = e / $VALUE_PITCH$, c = e % $VALUE_PITCH$;
       chunk[e] = c < $WIDTH$ && start + from + r < $KEYS$ ? $LOAD_V$ : 0;
     }
     __syncthreads();
-    for (int k = 0; k < $VALUE_ROWS$; ++k) {
-      $WIDE$ a[$PER$];
+    for (int k = 0; k < $VALUE_ROWS$; k += $PER$) {
+      $PACK$ a[$PER$];
       #pragma unroll
-      for (int i = 0; i < $PER$; ++i) a[i] = weights[(y * $PER$ + i) * ($ROWS$ + 1) + from + k];
+      for (int i = 0; i < $PER$; ++i)
+        a[i] = *(const $PACK$*)(weights + (y * $PER$ + i) * $ALONG_PITCH$ + from + k);
       #pragma unroll
-      for (int j = 0; j < $COLUMNS$; ++j) {
-        const $WIDE$ value = chunk[k * $COLUMNS$ * 16 + x + 16 * j];
+      for (int n = 0; n < $PER$; ++n)
         #pragma unroll
-        for (int i = 0; i < $PER$; ++i) total[i][j] = fma(a[i], value, total[i][j]);
-      }
+        for (int j = 0; j < $COLUMNS$; j += $PER$) {
+          const $PACK$ value = *(const $PACK$*)(chunk + (k + n) * $VALUE_PITCH$ + j * $ACROSS$
+                                                + x * $PER$);
+          #pragma unroll
+          for (int i = 0; i < $PER$; ++i)
+            #pragma unroll
+            for (int m = 0; m < $PER$; ++m)
+              total[i][j + m] = fma(a[i].at[n], value.at[m], total[i][j + m]);
+        }
     }
   }
 }
@@ -200,7 +254,7 @@ for (int i = 0; i < $PER$; ++i) {
   const long long row = first + y * $PER$ + i;
   #pragma unroll
   for (int j = 0; j < $COLUMNS$; ++j) {
-    const int column = x + 16 * j;
+    const int column = j / $PER$ * $ALONG$ + x * $PER$ + j % $PER$;
     if (row < $QUERIES$ && column < $WIDTH$) $OUT$[row * $WIDTH$ + column] = $STORE$;
   }
 }

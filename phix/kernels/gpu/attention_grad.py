@@ -10,23 +10,21 @@ keys and goes along the queries, with those numbers of each row at hand. Sums ar
 
 from __future__ import annotations
 
-from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
-from phix.kernels.gpu.attention import ROW_TOPS, Attention
+from phix.kernels.gpu.attention import ACROSS, ROW_TOPS, Attention
 from phix.kernels.gpu.routines import RoutineText
-from phix.kernels.scalar.language import Expr
 
 # So many columns of two operands, and rows of what is weighted, are in shared memory at once.
 _DEPTH, _ROWS_AT_ONCE = 16, 8
 
 _BEGIN = """
-__shared__ $WIDE$ chunk[$CHUNK$];
-__shared__ $WIDE$ weights[$ROWS$ * ($ROWS$ + 1)];
-__shared__ $WIDE$ weighted[$ROWS$ * ($ROWS$ + 1)];
+__shared__ __align__(16) $WIDE$ chunk[$CHUNK$];
+__shared__ __align__(16) $WIDE$ weights[$ROWS$ * $ALONG_PITCH$];
+__shared__ __align__(16) $WIDE$ weighted[$ROWS$ * $ALONG_PITCH$];
 $WIDE$* const left = chunk;
-$WIDE$* const right = chunk + $ROWS$ * ($DEPTH$ + 1);
+$WIDE$* const right = chunk + $DEPTH$ * $ROW_PITCH$;
 const $WIDE$ unseen = $INFINITY$;
-const int x = threadIdx.x & 15, y = threadIdx.x >> 4;
+const int x = threadIdx.x % $ACROSS$, y = threadIdx.x / $ACROSS$;
 const long long first = $TILE$ * $ROWS$;
 """
 
@@ -43,23 +41,24 @@ for (int i = 0; i < $PER$; ++i) {
   #pragma unroll
   for (int j = 0; j < $SIZES$; ++j) total[i][j] = plain[i][j] = 0;
 }
-for (long long start = 0; start < end; start += $ROWS$) {
+for (long long start = 0; start < end; start += $ALONG$) {
   $WIDE$ scores[$PER$][$PER$], slopes[$PER$][$PER$];
 $SCORES$
 $SLOPES$
 """
     + ROW_TOPS
     + """    $WIDE$ added = 0, slope = 0;
+    $PACK$ own, sloped;
     #pragma unroll
     for (int j = 0; j < $PER$; ++j) {
-      const int place = (y * $PER$ + i) * ($ROWS$ + 1) + x + 16 * j;
-      const $WIDE$ weight = scores[i][j] == -unseen ? 0 : $EXP$(scores[i][j] - top);
-      const $WIDE$ product = weight * slopes[i][j];
-      weights[place] = weight;
-      weighted[place] = product;
-      added += weight;
-      slope += product;
+      own.at[j] = scores[i][j] == -unseen ? 0 : $EXP$(scores[i][j] - top);
+      sloped.at[j] = own.at[j] * slopes[i][j];
+      added += own.at[j];
+      slope += sloped.at[j];
     }
+    const int place = (y * $PER$ + i) * $ALONG_PITCH$ + x * $PER$;
+    *($PACK$*)(weights + place) = own;
+    *($PACK$*)(weighted + place) = sloped;
     for (int step = 8; step > 0; step >>= 1) {
       added += __shfl_xor_sync(0xffffffffu, added, step);
       slope += __shfl_xor_sync(0xffffffffu, slope, step);
@@ -73,31 +72,36 @@ $SLOPES$
       plain[i][j] *= shrink;
     }
   }
-  for (int from = 0; from < $ROWS$; from += $AT_ONCE$) {
+  for (int from = 0; from < $ALONG$; from += $AT_ONCE$) {
     __syncthreads();
-    for (int e = threadIdx.x; e < $AT_ONCE$ * $SIZES$ * 16; e += blockDim.x) {
-      const int c = e % ($SIZES$ * 16);
-      const long long at = start + from + e / ($SIZES$ * 16);
+    for (int e = threadIdx.x; e < $AT_ONCE$ * $SIZE_PITCH$; e += blockDim.x) {
+      const int c = e % $SIZE_PITCH$;
+      const long long at = start + from + e / $SIZE_PITCH$;
       chunk[e] = c < $SIZE$ && at < $KEYS$ ? $LOAD_KEY$ : 0;
     }
     __syncthreads();
-    for (int k = 0; k < $AT_ONCE$; ++k) {
-      $WIDE$ a[$PER$], b[$PER$];
+    for (int k = 0; k < $AT_ONCE$; k += $PER$) {
+      $PACK$ a[$PER$], b[$PER$];
       #pragma unroll
       for (int i = 0; i < $PER$; ++i) {
-        const int place = (y * $PER$ + i) * ($ROWS$ + 1) + from + k;
-        a[i] = weighted[place];
-        b[i] = weights[place];
+        const int place = (y * $PER$ + i) * $ALONG_PITCH$ + from + k;
+        a[i] = *(const $PACK$*)(weighted + place);
+        b[i] = *(const $PACK$*)(weights + place);
       }
       #pragma unroll
-      for (int j = 0; j < $SIZES$; ++j) {
-        const $WIDE$ key = chunk[k * $SIZES$ * 16 + x + 16 * j];
+      for (int n = 0; n < $PER$; ++n)
         #pragma unroll
-        for (int i = 0; i < $PER$; ++i) {
-          total[i][j] = fma(a[i], key, total[i][j]);
-          plain[i][j] = fma(b[i], key, plain[i][j]);
+        for (int j = 0; j < $SIZES$; j += $PER$) {
+          const $PACK$ key = *(const $PACK$*)(chunk + (k + n) * $SIZE_PITCH$ + j * $ACROSS$
+                                              + x * $PER$);
+          #pragma unroll
+          for (int i = 0; i < $PER$; ++i)
+            #pragma unroll
+            for (int m = 0; m < $PER$; ++m) {
+              total[i][j + m] = fma(a[i].at[n], key.at[m], total[i][j + m]);
+              plain[i][j + m] = fma(b[i].at[n], key.at[m], plain[i][j + m]);
+            }
         }
-      }
     }
   }
 }
@@ -112,7 +116,7 @@ for (int i = 0; i < $PER$; ++i) {
     }
     #pragma unroll
     for (int j = 0; j < $SIZES$; ++j) {
-      const int column = x + 16 * j;
+      const int column = j / $PER$ * $ALONG$ + x * $PER$ + j % $PER$;
       const $WIDE$ value = $KEYS$ > 0 ? $SCALE$ * (total[i][j] - share * plain[i][j]) / sum[i] : 0;
       if (column < $SIZE$) $P6$[row * $SIZE$ + column] = $STORE6$;
     }
@@ -121,6 +125,34 @@ for (int i = 0; i < $PER$; ++i) {
 __syncthreads();
 """
 )
+
+# Rows of an operand, weighted, are added up: those from ``from`` on of a tile.
+_WEIGH = """
+    __syncthreads();
+    for (int e = threadIdx.x; e < $AT_ONCE$ * $PITCH$; e += blockDim.x) {
+      const int c = e % $PITCH$;
+      const long long at = start + from + e / $PITCH$;
+      chunk[e] = c < $LENGTH$ && at < $QUERIES$ ? $LOAD$ : 0;
+    }
+    __syncthreads();
+    for (int k = 0; k < $AT_ONCE$; k += $PER$) {
+      $PACK$ a[$PER$];
+      #pragma unroll
+      for (int i = 0; i < $PER$; ++i)
+        a[i] = *(const $PACK$*)($BY$ + (y * $PER$ + i) * $ALONG_PITCH$ + from + k);
+      #pragma unroll
+      for (int n = 0; n < $PER$; ++n)
+        #pragma unroll
+        for (int j = 0; j < $COUNT$; j += $PER$) {
+          const $PACK$ row = *(const $PACK$*)(chunk + (k + n) * $PITCH$ + j * $ACROSS$ + x * $PER$);
+          #pragma unroll
+          for (int i = 0; i < $PER$; ++i)
+            #pragma unroll
+            for (int m = 0; m < $PER$; ++m)
+              $SUM$[i][j + m] = fma(a[i].at[n], row.at[m], $SUM$[i][j + m]);
+        }
+    }
+"""
 
 _TO_KEY = (
     _BEGIN
@@ -133,65 +165,42 @@ for (int i = 0; i < $PER$; ++i) {
   #pragma unroll
   for (int j = 0; j < $WIDTHS$; ++j) to_value[i][j] = 0;
 }
-for (long long start = $BEGIN$; start < $QUERIES$; start += $ROWS$) {
+for (long long start = $BEGIN$; start < $QUERIES$; start += $ALONG$) {
   $WIDE$ scores[$PER$][$PER$], slopes[$PER$][$PER$];
 $SCORES$
 $SLOPES$
+  $WIDE$ level[$PER$], mean[$PER$];
   #pragma unroll
   for (int j = 0; j < $PER$; ++j) {
-    const long long row = start + x + 16 * j;
-    const $WIDE$ level = row < $QUERIES$ ? $P4$[row] : 0, mean = row < $QUERIES$ ? $P5$[row] : 0;
+    const long long row = start + x * $PER$ + j;
+    level[j] = row < $QUERIES$ ? $P4$[row] : 0;
+    mean[j] = row < $QUERIES$ ? $P5$[row] : 0;
+  }
+  #pragma unroll
+  for (int i = 0; i < $PER$; ++i) {
+    const long long column = first + y * $PER$ + i;
+    $PACK$ own, sloped;
     #pragma unroll
-    for (int i = 0; i < $PER$; ++i) {
-      const long long column = first + y * $PER$ + i;
-      const int place = (y * $PER$ + i) * ($ROWS$ + 1) + x + 16 * j;
-      $WIDE$ weight = 0, slope = 0;
+    for (int j = 0; j < $PER$; ++j) {
+      const long long row = start + x * $PER$ + j;
+      own.at[j] = sloped.at[j] = 0;
       if (row < $QUERIES$ && column < $KEYS$) {
         $WIDE$ score = -unseen;
         if ($SEEN$) {
           score = scores[i][j] * $SCALE$;
           $MASK$
         }
-        weight = $EXP$(score - level);
-        slope = weight * (slopes[i][j] - mean);
+        own.at[j] = $EXP$(score - level[j]);
+        sloped.at[j] = own.at[j] * (slopes[i][j] - mean[j]);
       }
-      weights[place] = weight;
-      weighted[place] = slope;
     }
+    const int place = (y * $PER$ + i) * $ALONG_PITCH$ + x * $PER$;
+    *($PACK$*)(weights + place) = own;
+    *($PACK$*)(weighted + place) = sloped;
   }
-  for (int from = 0; from < $ROWS$; from += $AT_ONCE$) {
-    __syncthreads();
-    for (int e = threadIdx.x; e < $AT_ONCE$ * $WIDTHS$ * 16; e += blockDim.x) {
-      const int c = e % ($WIDTHS$ * 16);
-      const long long at = start + from + e / ($WIDTHS$ * 16);
-      chunk[e] = c < $WIDTH$ && at < $QUERIES$ ? $LOAD_COTANGENT$ : 0;
-    }
-    __syncthreads();
-    for (int k = 0; k < $AT_ONCE$; ++k)
-      #pragma unroll
-      for (int j = 0; j < $WIDTHS$; ++j) {
-        const $WIDE$ cotangent = chunk[k * $WIDTHS$ * 16 + x + 16 * j];
-        #pragma unroll
-        for (int i = 0; i < $PER$; ++i)
-          to_value[i][j] = fma(weights[(y * $PER$ + i) * ($ROWS$ + 1) + from + k], cotangent,
-                               to_value[i][j]);
-      }
-    __syncthreads();
-    for (int e = threadIdx.x; e < $AT_ONCE$ * $SIZES$ * 16; e += blockDim.x) {
-      const int c = e % ($SIZES$ * 16);
-      const long long at = start + from + e / ($SIZES$ * 16);
-      chunk[e] = c < $SIZE$ && at < $QUERIES$ ? $LOAD_QUERY$ : 0;
-    }
-    __syncthreads();
-    for (int k = 0; k < $AT_ONCE$; ++k)
-      #pragma unroll
-      for (int j = 0; j < $SIZES$; ++j) {
-        const $WIDE$ query = chunk[k * $SIZES$ * 16 + x + 16 * j];
-        #pragma unroll
-        for (int i = 0; i < $PER$; ++i)
-          to_key[i][j] = fma(weighted[(y * $PER$ + i) * ($ROWS$ + 1) + from + k], query,
-                             to_key[i][j]);
-      }
+  for (int from = 0; from < $ALONG$; from += $AT_ONCE$) {
+$TO_VALUE$
+$TO_KEY$
   }
 }
 #pragma unroll
@@ -199,13 +208,13 @@ for (int i = 0; i < $PER$; ++i) {
   const long long at = first + y * $PER$ + i;
   #pragma unroll
   for (int j = 0; j < $SIZES$; ++j) {
-    const int column = x + 16 * j;
+    const int column = j / $PER$ * $ALONG$ + x * $PER$ + j % $PER$;
     const $WIDE$ value = $SCALE$ * to_key[i][j];
     if (at < $KEYS$ && column < $SIZE$) $P6$[at * $SIZE$ + column] = $STORE6$;
   }
   #pragma unroll
   for (int j = 0; j < $WIDTHS$; ++j) {
-    const int column = x + 16 * j;
+    const int column = j / $PER$ * $ALONG$ + x * $PER$ + j % $PER$;
     const $WIDE$ value = to_value[i][j];
     if (at < $KEYS$ && column < $WIDTH$) $P7$[at * $WIDTH$ + column] = $STORE7$;
   }
@@ -227,35 +236,34 @@ class AttentionGradient(Attention):
 
     def print_tile(self, text: RoutineText) -> None:
         """See :class:`Routine`."""
-        queries, keys, size, width, row_step, column_step, *_ = text.values
-        wide, letter = self._wide, "D" if self._wide == "double" else "F"
-        columns = [-(-int(n) // 16) for n in (size, width)]
-        is_causal = bool(self.numbers[7].data)
+        _, _, size, width, row_step, column_step, *_ = text.values
         kinds = [p.buffer.dtype for p in self.pointers]
-        names = {
+        pitches = [self.padded(n) for n in (size, width)]
+        names = self.names_of_tiles(text, _DEPTH) | {
             "SCORES": self.product(text, "scores", self.SCORES, size),
             "SLOPES": self.product(text, "slopes", self.SLOPES, width),
-            "WIDE": wide, "ROWS": self.rows, "PER": self.rows // 16, "DEPTH": _DEPTH,
-            "AT_ONCE": _ROWS_AT_ONCE, "SIZE": size, "WIDTH": width,
-            "SIZES": columns[0], "WIDTHS": columns[1],
-            "CHUNK": max(2 * self.rows * (_DEPTH + 1), _ROWS_AT_ONCE * max(columns) * 16),
-            "QUERIES": queries, "KEYS": keys, "TILE": text.tile[0],
-            "EXP": "exp" if wide == "double" else "expf",
-            "LOG": "log" if wide == "double" else "logf",
-            "MAX": "fmax" if wide == "double" else "fmaxf",
-            "INFINITY": f"PHIX_INFINITY_{letter}",
-            "SCALE": f"({wide}){ins.constant(self.numbers[6].data, dt.float64)}",
-            "END": f"phix_minimum((long long){keys}, first + {self.rows})" if is_causal else keys,
-            "BEGIN": "first" if is_causal else "0",
-            "SEEN": "row >= column" if is_causal else "true",
+            "AT_ONCE": _ROWS_AT_ONCE, "SIZE_PITCH": pitches[0],
+            "SIZES": pitches[0] // ACROSS, "WIDTHS": pitches[1] // ACROSS,
+            "CHUNK": self.chunk(_DEPTH, _ROWS_AT_ONCE * max(pitches)),
+            "LOG": "log" if self._wide == "double" else "logf",
+            "BEGIN": "first" if bool(self.numbers[7].data) else "0",
             "MASK": self._mask(text, row_step, column_step),
-            "LOAD_QUERY": self._load(text, 0, "at", "c", size),
             "LOAD_KEY": self._load(text, 1, "at", "c", size),
-            "LOAD_COTANGENT": self._load(text, 3, "at", "c", width),
+            "TO_VALUE": self._weigh(text, "to_value", "weights", 3, width),
+            "TO_KEY": self._weigh(text, "to_key", "weighted", 0, size),
             **{f"P{k}": operand for k, operand in enumerate(text.operands)},
             **{f"STORE{k}": ins.stored(kind, "value") for k, kind in enumerate(kinds)},
         }  # fmt: skip
         text.lines_of(text.filled_in(text.filled_in(self.template, names), names))
+
+    def _weigh(self, text: RoutineText, total: str, by: str, which: int, length: str) -> str:
+        """The lines that add up rows of an operand to a total."""
+        pitch = self.padded(length)
+        names = {
+            "SUM": total, "BY": by, "LENGTH": length, "PITCH": pitch, "COUNT": pitch // ACROSS,
+            "LOAD": self._load(text, which, "at", "c", length),
+        }  # fmt: skip
+        return text.filled_in(_WEIGH, names)
 
 
 class QueryGradient(AttentionGradient):
@@ -273,7 +281,5 @@ class KeyGradient(AttentionGradient):
 
     SCORES, SLOPES = (1, 0), (2, 3)
     mask_operand = 8
+    own_rows = 1
     template = _TO_KEY
-
-    def tiles(self) -> tuple[tuple[Expr, int], ...]:
-        return ((self.numbers[1], self.rows),)
