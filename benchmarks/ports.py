@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,14 +56,17 @@ def section(measurements: list[harness.Measurement]) -> str:
     from benchmarks import harness, report, rows_ports
 
     mean, count = harness.means(measurements, lowest=True)["jax"]
-    lines = [
-        BEGIN,
+    words = (
         "What each of them calls over and over, beside the same program for JAX "
-        "([rows_ports.py](../benchmarks/rows_ports.py)): compiled, one thread each, in turns in "
+        "([rows_ports.py](../benchmarks/rows_ports.py)): compiled, in turns in "
         "one process, after the results were compared; the lowest times of one call, in float64 "
         f"where the port is. {report.description(harness.machine())}. Above 1, phix is faster; the "
         f"geometric mean of {count} ratios is {mean:.2f}. `python -m benchmarks.ports --write` "
-        "measures anew.",
+        "measures anew."
+    )
+    lines = [
+        BEGIN,
+        *textwrap.wrap(words, 125, break_long_words=False, break_on_hyphens=False),
         "",
         "| port | timed | phix | JAX | ratio |",
         "|---|---|---|---|---|",
