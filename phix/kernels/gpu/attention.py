@@ -77,12 +77,15 @@ class Attention(Routine):
         queries, keys, size, width, *_ = text.values
         wide, letter = self._wide, "D" if self._wide == "double" else "F"
         is_causal, along, pad = bool(self.numbers[7].data), self.along, self.per
+        begin = f"{text.tile[0]} * {self.rows}"
+        if is_causal and self.own_rows == 0:  # the last queries, which see most, are first
+            begin = f"(({queries} - 1) / {self.rows} - {text.tile[0]}) * {self.rows}"
         return {
             "WIDE": wide, "PACK": f"phix_pack<{wide}, {self.per}>", "PER": self.per,
             "ROWS": self.rows, "ALONG": along, "ROW_PITCH": self.rows + pad,
             "ALONG_PITCH": along + pad, "DEPTH": depth, "ACROSS": ACROSS,
             "SIZE": size, "WIDTH": width, "QUERIES": queries, "KEYS": keys,
-            "TILE": text.tile[0], "INFINITY": f"PHIX_INFINITY_{letter}",
+            "FIRST": begin, "INFINITY": f"PHIX_INFINITY_{letter}",
             "EXP": "exp" if wide == "double" else "expf",
             "MAX": "fmax" if wide == "double" else "fmaxf",
             "SCALE": f"({wide}){ins.constant(self.numbers[6].data, dt.float64)}",
@@ -194,7 +197,7 @@ $WIDE$* const left = chunk;
 $WIDE$* const right = chunk + $DEPTH$ * $ROW_PITCH$;
 const $WIDE$ unseen = $INFINITY$;
 const int x = threadIdx.x % $ACROSS$, y = threadIdx.x / $ACROSS$;
-const long long first = $TILE$ * $ROWS$, end = $END$;
+const long long first = $FIRST$, end = $END$;
 $WIDE$ total[$PER$][$COLUMNS$], largest[$PER$], sum[$PER$];
 #pragma unroll
 for (int i = 0; i < $PER$; ++i) {

@@ -25,7 +25,7 @@ $WIDE$* const left = chunk;
 $WIDE$* const right = chunk + $DEPTH$ * $ROW_PITCH$;
 const $WIDE$ unseen = $INFINITY$;
 const int x = threadIdx.x % $ACROSS$, y = threadIdx.x / $ACROSS$;
-const long long first = $TILE$ * $ROWS$;
+const long long first = $FIRST$;
 """
 
 # with w the exponentials, s their sum and g the gradients to the weights: w g / s - (w g / s) w / s
