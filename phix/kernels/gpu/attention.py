@@ -42,11 +42,14 @@ class Attention(Routine):
 
     PLAIN_TILES: ClassVar[Tiles] = {
         4: {
-            64: (MicroTile(4, 4, 64, 16), MicroTile(4, 2, 64, 16), MicroTile(4, 1, 64, 32)),
-            128: (MicroTile(4, 4, 64, 16), MicroTile(4, 2, 64, 16), MicroTile(4, 1, 64, 32)),
-            256: (MicroTile(4, 4, 32, 16), MicroTile(4, 2, 32, 16), MicroTile(4, 1, 32, 32)),
+            64: (MicroTile(4, 4, 64, 16, 4), MicroTile(4, 2, 64, 16), MicroTile(4, 1, 64, 32)),
+            128: (MicroTile(4, 4, 64, 16, 3), MicroTile(4, 2, 64, 16), MicroTile(4, 1, 64, 32)),
+            256: (MicroTile(4, 4, 32, 16, 2), MicroTile(4, 2, 32, 16), MicroTile(4, 1, 32, 32)),
         },
-        8: {256: (MicroTile(4, 2, 32, 8), MicroTile(4, 1, 32, 8))},
+        8: {
+            128: (MicroTile(4, 2, 32, 8), MicroTile(4, 1, 32, 8)),
+            256: (MicroTile(4, 1, 32, 8),),
+        },
     }
     # Fewer blocks leave multiprocessors idle: tiles are smaller then.
     FEW_BLOCKS: ClassVar[int] = 2 * 132
@@ -98,7 +101,7 @@ class Attention(Routine):
 
     def print_tile(self, text: RoutineText) -> None:
         """See :class:`Routine`."""
-        parts = [
+        parts: list[Phase | str] = [
             CLEARED.replace("$NAME$", "scores"),
             self.product(text, "scores", (0, 1), 2),
             TOPS + _WEIGHTS,
@@ -129,8 +132,8 @@ class Attention(Routine):
             "BEGIN_COPIES": begin, "TILE_BY_TILE": body,
             "STAGE": max(p.size for p in parts if isinstance(p, Phase)),
             "WIDE": wide, "VECTOR": vector, "PACK": f"phix_pack<{wide}, {vector}>",
-            "ROWS": tile.rows, "PER": tile.per, "ACROSS": tile.across, "EACH": tile.across // ALONG,
-            "DEPTH": tile.depth, "PITCH": tile.depth + vector,
+            "ROWS": tile.rows, "PER": tile.per, "ACROSS": tile.across, "EACH": tile.each,
+            "DEPTH": tile.depth, "UNROLL": tile.unroll, "PITCH": tile.depth + vector,
             "WEIGHT_PITCH": tile.across + vector, "THREADS": tile.threads,
             "SIZE": size, "WIDTH": width, "QUERIES": queries, "KEYS": keys, "TILE": text.tile[0],
             "EXP": "exp" if wide == "double" else "expf",
@@ -167,16 +170,16 @@ class Attention(Routine):
     # Where the rows of the operands end.
     ENDS: ClassVar[tuple[str, ...]] = ("$QUERIES$", "end", "end")
 
-    def product(
-        self, text: RoutineText, name: str, which: tuple[int, int], number: int
-    ) -> Phase:
+    def product(self, text: RoutineText, name: str, which: tuple[int, int], number: int) -> Phase:
         """The phase of the products of the block's rows of an operand, along the inner size of
         that number, with those of another."""
         tile, inner = self.micro_tile, text.values[number]
         pitch = tile.depth + self.vector
         copies = [
             self._copy(text, which[0], number, tile.rows, ("first", "$AT$", "$TO$")),
-            self._copy(text, which[1], number, tile.across, ("$START$", "$AT$", "$TO$ + $ROWS$ * $PITCH$")),
+            self._copy(
+                text, which[1], number, tile.across, ("$START$", "$AT$", "$TO$ + $ROWS$ * $PITCH$")
+            ),
         ]
         return Phase(
             inner, tile.depth, (tile.rows + tile.across) * pitch, "".join(copies),
@@ -204,11 +207,12 @@ class Attention(Routine):
         column, and to where."""
         row, column, to = place
         dtype, size = self.pointers[which].buffer.dtype, text.values[number]
+        element = f"{text.operands[which]}[({row} + r) * {size} + {column} + c]"
         names = {
             "N": rows, "M": columns or self.micro_tile.depth, "INNER": size,
             "APART": columns or "$PITCH$", "HERE": to, "ROW": row, "COLUMN": column,
             "LAST": self.ENDS[which], "OPERAND": text.operands[which],
-            "LOAD": ins.loaded(dtype, f"{text.operands[which]}[({row} + r) * {size} + {column} + c]"),
+            "LOAD": ins.loaded(dtype, element),
         }  # fmt: skip
         return text.filled_in(_COPY if dtype.itemsize > 2 else _COPY_WIDENED, names)
 
@@ -225,7 +229,8 @@ class Attention(Routine):
 
 _COPY = """
       phix_copy_tile<$N$, $M$, $INNER$, $APART$, $THREADS$>(
-          $HERE$, $OPERAND$ + ($ROW$) * $INNER$ + $COLUMN$, $LAST$ - ($ROW$), $INNER$ - $COLUMN$);"""
+          $HERE$, $OPERAND$ + ($ROW$) * $INNER$ + $COLUMN$, $LAST$ - ($ROW$),
+          $INNER$ - $COLUMN$);"""
 
 _COPY_WIDENED = """
       #pragma unroll 4

@@ -193,7 +193,7 @@ class AttentionGradient(Attention):
     def print_tile(self, text: RoutineText) -> None:
         """See :class:`Routine`."""
         kinds = [p.buffer.dtype for p in self.pointers]
-        names = self.names_in_text(text, self.parts(text), self.end) | {
+        names = self.names_in_text(text, self.phases(text), self.end) | {
             "SIZE_SUMS": self.sums(2), "WIDTH_SUMS": self.sums(3),
             "FIRST": self.first_query, "END": self.end_of_keys,
             "BEGIN": "first" if self.is_causal else "0",
@@ -202,7 +202,7 @@ class AttentionGradient(Attention):
         }  # fmt: skip
         text.lines_of(self.printed(text, self.template, names))
 
-    def parts(self, text: RoutineText) -> list[Phase | str]:
+    def phases(self, text: RoutineText) -> list[Phase | str]:
         """What is done to a tile; see :func:`chain <phix.kernels.gpu.register_tiles.chain>`."""
         raise NotImplementedError
 
@@ -214,9 +214,9 @@ class QueryGradient(AttentionGradient):
 
     PLAIN_TILES: ClassVar[Tiles] = {
         4: {
-            64: (MicroTile(4, 4, 64, 8), MicroTile(4, 2, 64, 16), MicroTile(4, 1, 64, 32)),
-            128: (MicroTile(4, 4, 32, 16), MicroTile(4, 2, 32, 16), MicroTile(4, 1, 32, 32)),
-            256: (MicroTile(4, 2, 32, 16), MicroTile(4, 1, 32, 32)),
+            64: (MicroTile(4, 4, 64, 8, 3), MicroTile(4, 2, 64, 16), MicroTile(4, 1, 64, 32)),
+            128: (MicroTile(4, 4, 32, 16, 2), MicroTile(4, 2, 32, 16), MicroTile(4, 1, 32, 32)),
+            256: (MicroTile(4, 2, 32, 16, 2), MicroTile(4, 1, 32, 32)),
         },
         8: {
             64: (MicroTile(4, 2, 32, 8), MicroTile(4, 1, 32, 8)),
@@ -228,7 +228,7 @@ class QueryGradient(AttentionGradient):
     template = _TO_QUERY
     end = "end"
 
-    def parts(self, text: RoutineText) -> list[Phase | str]:
+    def phases(self, text: RoutineText) -> list[Phase | str]:
         return [
             CLEARED.replace("$NAME$", "scores"),
             self.product(text, "scores", (0, 1), 2),
@@ -245,9 +245,9 @@ class KeyGradient(AttentionGradient):
 
     PLAIN_TILES: ClassVar[Tiles] = {
         4: {
-            64: (MicroTile(4, 4, 64, 16), MicroTile(4, 2, 64, 16), MicroTile(4, 1, 64, 32)),
-            128: (MicroTile(4, 4, 32, 16), MicroTile(4, 2, 32, 16), MicroTile(4, 1, 32, 32)),
-            256: (MicroTile(4, 2, 32, 16), MicroTile(4, 1, 32, 32)),
+            64: (MicroTile(4, 4, 64, 16, 3), MicroTile(4, 2, 64, 16), MicroTile(4, 1, 64, 32)),
+            128: (MicroTile(4, 4, 32, 16, 2), MicroTile(4, 2, 32, 16), MicroTile(4, 1, 32, 32)),
+            256: (MicroTile(4, 2, 32, 16, 2), MicroTile(4, 1, 32, 32)),
         },
         8: {
             64: (MicroTile(4, 2, 32, 8), MicroTile(4, 1, 32, 8)),
@@ -263,7 +263,7 @@ class KeyGradient(AttentionGradient):
     def row_count(self) -> Expr:
         return self.numbers[1]
 
-    def parts(self, text: RoutineText) -> list[Phase | str]:
+    def phases(self, text: RoutineText) -> list[Phase | str]:
         return [
             CLEARED.replace("$NAME$", "scores"),
             self.product(text, "scores", (1, 0), 2),

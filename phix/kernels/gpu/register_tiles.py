@@ -38,6 +38,17 @@ class MicroTile:
     def threads(self) -> int:
         return WARP * self.warps
 
+    @property
+    def each(self) -> int:
+        """Columns of each thread."""
+        return self.across // ALONG
+
+    @property
+    def unroll(self) -> int:
+        """Steps of a product at once: with few results there is little else to do while loads are
+        under way, with many there are no registers for it."""
+        return max(32 // (self.per * self.each), 1)
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -116,7 +127,7 @@ CLEARED = """
 
 # To NAME the products of rows of two operands, the second behind the first in the chunk.
 ADD_PRODUCT = """
-    #pragma unroll 1
+    #pragma unroll $UNROLL$
     for (int c = 0; c < $DEPTH$; c += $VECTOR$) {
       $PACK$ a[$PER$];
       #pragma unroll
@@ -204,10 +215,12 @@ PHIX_DEVICE void phix_copy_tile(T *to, const T *from, long long rows, int column
     }
     return;
   }
-  #pragma unroll 4
-  for (int e = threadIdx.x; e < ROWS * COLUMNS; e += THREADS) {
-    const int r = e / COLUMNS, c = e % COLUMNS;
-    to[r * PITCH + c] = r < count && c < columns ? from[r * SIZE + c] : (T)0;
+  constexpr int words = sizeof(T) / 4, width = COLUMNS * words;
+  #pragma unroll 1
+  for (int e = threadIdx.x; e < ROWS * width; e += THREADS) {
+    const int r = e / width, c = e % width;
+    phix_copy1((float *)to + r * (PITCH * words) + c, (const float *)from + r * (SIZE * words) + c,
+               r < count && c < columns * words);
   }
 }
 """
