@@ -104,7 +104,7 @@ class Attention(Routine):
         parts: list[Phase | str] = [
             CLEARED.replace("$NAME$", "scores"),
             self.product(text, "scores", (0, 1), 2),
-            TOPS + _WEIGHTS,
+            WEIGHTS + _SHRINK,
             self.weighted(text, 2, 3, ("total", "weights")),
         ]
         names = self.names_in_text(text, parts, "end") | {
@@ -129,7 +129,7 @@ class Attention(Routine):
         tile, wide, vector = self.micro_tile, self._wide, self.vector
         begin, body = chain(parts, end)
         return {
-            "BEGIN_COPIES": begin, "TILE_BY_TILE": body,
+            "BEGIN_COPIES": begin, "STOP": end, "BEGIN": "0", "TILE_BY_TILE": body,
             "STAGE": max(p.size for p in parts if isinstance(p, Phase)),
             "WIDE": wide, "VECTOR": vector, "PACK": f"phix_pack<{wide}, {vector}>",
             "ROWS": tile.rows, "PER": tile.per, "ACROSS": tile.across, "EACH": tile.each,
@@ -250,8 +250,9 @@ const int own = (threadIdx.x >> 5) * (4 * $PER$) + (lane >> 4) * 2 + (lane & 1);
 int stage = 0;
 """
 
-# The scores of a row as they count, the largest until now, and by how much the sums shrink for it.
-TOPS = """
+# The scores of a row as they count, the largest until now, by how much the sums shrink for it, and
+# the weights.
+WEIGHTS = """
   #pragma unroll
   for (int i = 0; i < $PER$; ++i) {
     const long long row = first + own + 4 * i, limit = row < $QUERIES$ ? $LIMIT$ : 0;
@@ -260,11 +261,12 @@ TOPS = """
     #pragma unroll
     for (int j = 0; j < $EACH$; ++j) {
       const long long column = start + x + 8 * j;
-      $WIDE$ score = -unseen;
-      if (x + 8 * j < seen) {
-        score = scores[i][j] * $SCALE$;
+      const bool is_seen = x + 8 * j < seen;
+      $WIDE$ score = scores[i][j] * $SCALE$;
+      if (is_seen) {
         $MASK$
       }
+      score = is_seen ? score : -unseen;
       scores[i][j] = score;
       top = $MAX$(top, score);
     }
@@ -272,13 +274,12 @@ TOPS = """
     for (int step = 2; step < 16; step <<= 1)
       top = $MAX$(top, __shfl_xor_sync(0xffffffffu, top, step));
     top = $MAX$(top, largest[i]);
-    const $WIDE$ shrink = top == largest[i] ? 1 : $EXP$(largest[i] - top);
-"""
-
-_WEIGHTS = """    $WIDE$ added = 0;
+    const $WIDE$ less = $EXP$(largest[i] - top), shrink = top == largest[i] ? 1 : less;
+    $WIDE$ added = 0;
     #pragma unroll
     for (int j = 0; j < $EACH$; ++j) {
-      const $WIDE$ weight = scores[i][j] == -unseen ? 0 : $EXP$(scores[i][j] - top);
+      const $WIDE$ power = $EXP$(scores[i][j] - top);
+      const $WIDE$ weight = scores[i][j] == -unseen ? 0 : power;
       weights[(own + 4 * i) * $WEIGHT_PITCH$ + x + 8 * j] = weight;
       added += weight;
     }
@@ -286,10 +287,24 @@ _WEIGHTS = """    $WIDE$ added = 0;
     for (int step = 2; step < 16; step <<= 1) added += __shfl_xor_sync(0xffffffffu, added, step);
     sum[i] = sum[i] * shrink + added;
     largest[i] = top;
-    #pragma unroll
+"""
+
+_SHRINK = """    #pragma unroll
     for (int j = 0; j < $SUMS$; ++j) total[i][j] *= shrink;
   }
   __syncwarp();
+"""
+
+# Tile by tile, after the sums are none yet.
+GO_ALONG = """
+long long start = $BEGIN$;
+if (start < $STOP$) {
+$BEGIN_COPIES$
+}
+#pragma unroll 1
+for (; start < $STOP$; start += $ACROSS$) {
+$TILE_BY_TILE$
+}
 """
 
 _TEXT = (
@@ -304,14 +319,9 @@ for (int i = 0; i < $PER$; ++i) {
   #pragma unroll
   for (int j = 0; j < $SUMS$; ++j) total[i][j] = 0;
 }
-long long start = 0;
-if (start < end) {
-$BEGIN_COPIES$
-}
-#pragma unroll 1
-for (; start < end; start += $ACROSS$) {
-$TILE_BY_TILE$
-}
+"""
+    + GO_ALONG
+    + """
 #pragma unroll
 for (int i = 0; i < $PER$; ++i) {
   const long long row = first + own + 4 * i;

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from phix.kernels.gpu import instructions as ins
-from phix.kernels.gpu.attention import BEGIN, TOPS, Attention, Tiles
+from phix.kernels.gpu.attention import BEGIN, GO_ALONG, WEIGHTS, Attention, Tiles
 from phix.kernels.gpu.register_tiles import CLEARED, MicroTile, Phase
 from phix.kernels.gpu.routines import RoutineText
 from phix.kernels.scalar.language import Expr
@@ -33,14 +33,9 @@ for (int i = 0; i < $PER$; ++i) {
   #pragma unroll
   for (int j = 0; j < $SIZE_SUMS$; ++j) total[i][j] = plain[i][j] = 0;
 }
-long long start = 0;
-if (start < end) {
-$BEGIN_COPIES$
-}
-#pragma unroll 1
-for (; start < end; start += $ACROSS$) {
-$TILE_BY_TILE$
-}
+"""
+    + GO_ALONG
+    + """
 #pragma unroll
 for (int i = 0; i < $PER$; ++i) {
   const long long row = first + own + 4 * i;
@@ -62,18 +57,7 @@ __syncthreads();
 """
 )
 
-_WEIGHTS = """    $WIDE$ added = 0;
-    #pragma unroll
-    for (int j = 0; j < $EACH$; ++j) {
-      const $WIDE$ weight = scores[i][j] == -unseen ? 0 : $EXP$(scores[i][j] - top);
-      weights[(own + 4 * i) * $WEIGHT_PITCH$ + x + 8 * j] = weight;
-      added += weight;
-    }
-    #pragma unroll
-    for (int step = 2; step < 16; step <<= 1) added += __shfl_xor_sync(0xffffffffu, added, step);
-    sum[i] = sum[i] * shrink + added;
-    mean[i] *= shrink;
-    largest[i] = top;
+_SHRINK = """    mean[i] *= shrink;
     #pragma unroll
     for (int j = 0; j < $SIZE_SUMS$; ++j) {
       total[i][j] *= shrink;
@@ -113,14 +97,9 @@ for (int i = 0; i < $PER$; ++i) {
   #pragma unroll
   for (int j = 0; j < $WIDTH_SUMS$; ++j) to_value[i][j] = 0;
 }
-long long start = $BEGIN$;
-if (start < $QUERIES$) {
-$BEGIN_COPIES$
-}
-#pragma unroll 1
-for (; start < $QUERIES$; start += $ACROSS$) {
-$TILE_BY_TILE$
-}
+"""
+    + GO_ALONG
+    + """
 #pragma unroll
 for (int i = 0; i < $PER$; ++i) {
   const long long at = first + own + 4 * i;
@@ -142,23 +121,25 @@ __syncthreads();
 )
 
 _WEIGHTS_OF_KEYS = """
+  const int rows_left = (int)phix_minimum($QUERIES$ - start, (long long)$ACROSS$);
+  const int columns_left = (int)phix_minimum($KEYS$ - first, (long long)$ROWS$);
+  const int ahead = (int)phix_minimum(start - first, (long long)$ROWS$);
   #pragma unroll
   for (int j = 0; j < $EACH$; ++j) {
-    const long long row = start + x + 8 * j;
-    const $WIDE$ level = row < $QUERIES$ ? $P4$[row] : 0;
+    const int r = x + 8 * j;
+    const long long row = start + r;
+    const $WIDE$ level = r < rows_left ? $P4$[row] : 0;
     #pragma unroll
     for (int i = 0; i < $PER$; ++i) {
-      const long long column = first + own + 4 * i;
-      $WIDE$ weight = 0;
-      if (row < $QUERIES$ && column < $KEYS$) {
-        $WIDE$ score = -unseen;
-        if ($SEEN$) {
-          score = scores[i][j] * $SCALE$;
-          $MASK$
-        }
-        weight = $EXP$(score - level);
+      const int c = own + 4 * i;
+      const long long column = first + c;
+      const bool is_inside = r < rows_left && c < columns_left, is_seen = is_inside && $SEEN$;
+      $WIDE$ score = scores[i][j] * $SCALE$;
+      if (is_seen) {
+        $MASK$
       }
-      weights[(own + 4 * i) * $WEIGHT_PITCH$ + x + 8 * j] = weight;
+      const $WIDE$ power = $EXP$((is_seen ? score : -unseen) - level);
+      weights[c * $WEIGHT_PITCH$ + r] = is_inside ? power : 0;
     }
   }
   __syncwarp();
@@ -168,13 +149,13 @@ _WEIGHTS_OF_KEYS = """
 _SLOPES_OF_KEYS = """
   #pragma unroll
   for (int j = 0; j < $EACH$; ++j) {
-    const long long row = start + x + 8 * j;
-    const $WIDE$ mean = row < $QUERIES$ ? $P5$[row] : 0;
+    const int r = x + 8 * j;
+    const $WIDE$ mean = r < rows_left ? $P5$[start + r] : 0;
     #pragma unroll
     for (int i = 0; i < $PER$; ++i) {
-      const int place = (own + 4 * i) * $WEIGHT_PITCH$ + x + 8 * j;
-      const bool is_inside = row < $QUERIES$ && first + own + 4 * i < $KEYS$;
-      weights[place] = is_inside ? weights[place] * (slopes[i][j] - mean) : 0;
+      const int c = own + 4 * i;
+      const $WIDE$ slope = weights[c * $WEIGHT_PITCH$ + r] * (slopes[i][j] - mean);
+      weights[c * $WEIGHT_PITCH$ + r] = r < rows_left && c < columns_left ? slope : 0;
     }
   }
   __syncwarp();
@@ -186,8 +167,8 @@ class AttentionGradient(Attention):
     cotangent, behind the numbers of :class:`Attention`."""
 
     template = ""
-    # What the tiles that are gone along end at.
-    end = ""
+    # Where the tiles that are gone along begin and end.
+    begin, end = "0", "end"
     mask_operand = 0
 
     def print_tile(self, text: RoutineText) -> None:
@@ -196,8 +177,8 @@ class AttentionGradient(Attention):
         names = self.names_in_text(text, self.phases(text), self.end) | {
             "SIZE_SUMS": self.sums(2), "WIDTH_SUMS": self.sums(3),
             "FIRST": self.first_query, "END": self.end_of_keys,
-            "BEGIN": "first" if self.is_causal else "0",
-            "SEEN": "row >= column" if self.is_causal else "true",
+            "BEGIN": self.begin,
+            "SEEN": "r + ahead >= c" if self.is_causal else "true",
             **{f"STORE{k}": ins.stored(kind, "value") for k, kind in enumerate(kinds)},
         }  # fmt: skip
         text.lines_of(self.printed(text, self.template, names))
@@ -226,13 +207,12 @@ class QueryGradient(AttentionGradient):
     ENDS = ("$QUERIES$", "end", "end", "$QUERIES$")
     mask_operand = 7
     template = _TO_QUERY
-    end = "end"
 
     def phases(self, text: RoutineText) -> list[Phase | str]:
         return [
             CLEARED.replace("$NAME$", "scores"),
             self.product(text, "scores", (0, 1), 2),
-            TOPS + _WEIGHTS + CLEARED.replace("$NAME$", "slopes"),
+            WEIGHTS + _SHRINK + CLEARED.replace("$NAME$", "slopes"),
             self.product(text, "slopes", (3, 2), 3),
             _WEIGHTED_SLOPES,
             self.weighted(text, 1, 2, ("total", "weighted"), ("plain", "weights")),
@@ -262,6 +242,10 @@ class KeyGradient(AttentionGradient):
     @property
     def row_count(self) -> Expr:
         return self.numbers[1]
+
+    @property
+    def begin(self) -> str:  # type: ignore[override]
+        return "first" if self.is_causal else "0"
 
     def phases(self, text: RoutineText) -> list[Phase | str]:
         return [

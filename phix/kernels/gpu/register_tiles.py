@@ -22,13 +22,14 @@ ALONG, DOWN = 8, 4
 @dataclass(frozen=True)
 class MicroTile:
     """Warps of a block, rows of each thread, columns of a tile, and how much of the inner size of
-    a product is in shared memory at once. ``resident``: see :class:`Routine`."""
+    a product is in shared memory at once. ``resident``: see :class:`Routine`; a compiler that is
+    not told it saves registers where it should not."""
 
     warps: int
     per: int
     across: int
     depth: int
-    resident: int = 1
+    resident: int = 2
 
     @property
     def rows(self) -> int:
