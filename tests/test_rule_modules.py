@@ -9,7 +9,7 @@ import pytest
 
 from phix import primitives
 from phix.core import patterns, rewrites, rules
-from phix.core.op import RULES
+from phix.core.op import RULES, Op
 
 ALL_RULES = """
 from phix.core import patterns, rewrites, rules
@@ -74,6 +74,17 @@ def test_every_entry_of_the_generated_file_says_what_reading_it_gives() -> None:
         first = op.args[0] if op.args else None
         is_given = first is not None and first.type == "Tensor" and not first.optional
         assert op.receiver == (first.name if first is not None and is_given else "")
+
+
+def test_each_fact_that_is_not_read_yet_is_read_when_it_is_asked_for() -> None:
+    whole = rules.get_op("batch_norm")
+    assert whole.args and whole.traits, "read"
+    for fact in {*vars(whole)} - {"name", "where", "_read"}:
+        op = Op.declared(lambda: whole, name=whole.name, where=whole.where)
+        assert getattr(op, fact) == getattr(whole, fact), fact
+    op = Op.declared(lambda: whole, name=whole.name, where=whole.where)
+    with pytest.raises(AttributeError, match="an op has no attribute 'no_such'"):
+        op.no_such  # type: ignore[attr-defined]
 
 
 def test_rules_are_the_same_in_whatever_order_they_are_imported() -> None:

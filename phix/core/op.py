@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -217,6 +217,11 @@ class Op:
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
+
+# A default is one of __init__ alone: on the class it would answer for facts that are not read yet.
+for _fact in fields(Op):
+    if _fact.name in vars(Op):
+        delattr(Op, _fact.name)
 
 # Rule -> subjects of core.rule_modules with rules of that kind, besides the op's family.
 RULES: dict[str, tuple[str, ...]] = {
