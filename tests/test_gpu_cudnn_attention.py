@@ -305,12 +305,18 @@ def test_which_packages_are_taken(monkeypatch: Any, version: str | None, why: st
     assert cudnn_attention.problem() == why
 
 
-def test_without_the_package_nothing_changes(monkeypatch: Any, caplog: Any) -> None:
-    monkeypatch.setattr(cudnn_attention, "problem", lambda: "there is none")
+def absent() -> Any:
+    raise DeviceError("nor is it here")
+
+
+def test_without_a_package_nothing_changes(monkeypatch: Any, caplog: Any) -> None:
     caplog.set_level(logging.INFO, "phix.kernels")
     before = registered()
-    assert not cudnn_attention.register() and registered() == before
-    assert "attention is a kernel of phix: there is none" in [r.message for r in caplog.records]
+    for front_end, why in [("there is none", "there is none"), ("", "no cuDNN (nor is it here)")]:
+        monkeypatch.setattr(cudnn_attention, "problem", lambda why=front_end: why)
+        monkeypatch.setattr(cudnn_attention.cudnn, "library", absent)
+        assert not cudnn_attention.register() and registered() == before
+        assert caplog.records[-1].message == f"attention is a kernel of phix: {why}"
 
 
 # -- the package itself --------------------------------------------------------------------------

@@ -394,13 +394,17 @@ KERNELS: dict[str, tuple[Callable[..., None], Callable[..., bool]]] = {
 }
 
 
-def register() -> bool:
-    """Register the kernels if both packages are there, and say whether they are."""
-    why = problem()
+def _without_cudnn() -> str:
     try:
         cudnn.library()
     except DeviceError as error:
-        why = f"no cuDNN ({error})"
+        return f"no cuDNN ({error})"
+    return ""
+
+
+def register() -> bool:
+    """Register the kernels if both packages are there, and say whether they are."""
+    why = problem() or _without_cudnn()
     if why:
         log.info("attention is a kernel of phix: %s", why)
         return False
