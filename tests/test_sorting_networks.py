@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +11,12 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core import dtypes as dt
+from phix.kernels.cpu import advice
+from phix.kernels.loops import nodes as ir
 from phix.kernels.lowering import sorting_networks
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
 from tests.loop_passes import prove_function
 from tests.test_sorting import numbers, stable_order
 
@@ -73,13 +79,17 @@ def test_networks_sort_as_one_by_one(name: str, descending: bool) -> None:
             np.testing.assert_array_equal(values.numpy().view(bits), alone.numpy().view(bits))
 
 
-def text(function: Any, shape: Any, **options: Any) -> str:
-    return str(phix.jit(function, **options).lower(phix.spec(shape)).as_text("loop ir"))
+def text(function: Any, shape: Any, form: str = "loop ir", **options: Any) -> str:
+    return str(phix.jit(function, **options).lower(phix.spec(shape)).as_text(form))
+
+
+def has_network(printed: str) -> bool:
+    """Whether rows are compared in vectors: a loop over lanes says so."""
+    return "# independent\n              a" in printed
 
 
 def is_network(shape: Any, axis: int = -1, **options: Any) -> bool:
-    """Whether the rows of a sort are compared in vectors: its loop over lanes says so."""
-    return "# independent\n              a" in text(lambda t: ops.sort(t, axis), shape, **options)
+    return has_network(text(lambda t: ops.sort(t, axis), shape, **options))
 
 
 def test_networks_sort_short_rows_of_which_there_are_many() -> None:
@@ -92,7 +102,7 @@ def test_networks_sort_short_rows_of_which_there_are_many() -> None:
 
 def test_topk_sorts_short_rows_but_for_few() -> None:
     def is_sorted(size: int, k: int) -> bool:
-        return "# independent\n              a" in text(lambda t: ops.topk(t, k, 1), [100, size])
+        return has_network(text(lambda t: ops.topk(t, k, 1), [100, size]))
 
     assert is_sorted(50, 10) and is_sorted(10, 2)
     assert not is_sorted(50, 1) and not is_sorted(100, 3) and not is_sorted(200, 20)
@@ -119,3 +129,49 @@ def test_passes_keep_what_programs_choose_by_size(shape: Any) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     specs = [phix.spec(["rows", "size"], "float32")]
     prove_function(lambda t: ops.argsort(t, 1), x, specs=specs)
+
+
+# -- what LLVM is told ---------------------------------------------------------------------------
+LANE, I = sc.var("i9"), sc.var("i8")
+OWN = ir.Buffer("l0", dt.int32, (64,), "local")
+OTHER, OUT = ir.Buffer("x0", dt.int32, (64,), "input"), ir.Buffer("o0", dt.int32, (64,), "output")
+
+
+def stored(at: Expr, value: Any = 1, buffer: ir.Buffer = OWN) -> ir.Store:
+    return ir.Store(buffer, (at,), sc.const(1, dt.int32) if value == 1 else value)
+
+
+def is_told_apart(*body: ir.Statement, kind: str = "independent") -> bool:
+    loop = ir.For(LANE, sc.const(8, dt.int64), list(body), kind, is_vector=True)
+    return advice.is_of_lanes(loop)
+
+
+def test_lanes_are_told_apart_where_each_has_places_of_its_own() -> None:
+    own = I * 8 + LANE
+    for at in (own, LANE, LANE + (I - LANE) * 8 + 16, (I + 1) * 8 + (LANE + 24)):
+        assert is_told_apart(stored(at, ir.load(OWN, (own,)) + ir.load(OTHER, (I,))))
+    a = sc.var("a0", dt.int32)
+    assert is_told_apart(ir.Declare(a, ir.load(OWN, (own,))), stored(own + 8, a))
+    assert not is_told_apart(stored(own), kind="parallel")
+    assert not is_told_apart(stored(own, buffer=OUT))
+    assert not is_told_apart(stored(own, ir.load(OWN, (own + 1,))))
+    assert not is_told_apart(ir.Declare(a, ir.load(OWN, (I * 8,))), stored(own, a))
+    for at in (I * 8, I * 4 + LANE, own + 4, LANE + LANE, I + LANE, I * 8 - LANE):
+        assert not is_told_apart(stored(at))
+    assert not is_told_apart(stored(own), ir.Assign((a,), (a + 1,)))
+    for block in (ir.For(I, ir.ONE, [stored(own)]), ir.While(I > 0, []), ir.If(I > 0, [])):
+        assert not is_told_apart(stored(own), block)
+
+
+def test_llvm_is_told_of_networks_alone() -> None:
+    for function in (ops.sort, ops.argsort):
+        printed = text(lambda t, f=function: f(t, 1), [100, 50], "llvm")
+        told = [line for line in printed.splitlines() if advice.APART_IN_LANES in line]
+        assert len(told) == 4 and all("load" in s or "store" in s for s in told)
+        assert any(f", {lanes}\n" in printed for lanes in advice.LANES.values())
+        # both loops over the network's steps stay loops
+        again = [line for line in printed.splitlines() if "br label %test" in line]
+        assert sum(line.endswith(f", {advice.ROLLED}") for line in again) == 2
+    alone = text(lambda t: ops.sort(t, 1), [3, 9], "llvm")
+    assert "br label %test" in alone and advice.APART_IN_LANES not in alone
+    assert not re.search(r"br label %test\d+, !", alone)

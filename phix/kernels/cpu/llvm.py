@@ -16,7 +16,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.kernels.cpu import direct_products, extremes, faults, streaming
 from phix.kernels.cpu import instructions as ins
-from phix.kernels.cpu.advice import APART_IN_LANES, ROLLED, advice, is_of_lanes
+from phix.kernels.cpu.advice import APART_IN_LANES, advice, is_of_lanes
 from phix.kernels.loops import linked
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Pointer
@@ -85,7 +85,7 @@ class _Printer:
         self.tail: list[str] = []
         self.lines: list[str] = []
         self.label = "start"
-        self.access = ""
+        self.access = ""  # what is known of loads and stores where they are printed
         self.count = 0
         self.parameter_names: dict[Parameter, str] = {}
         self.strides: dict[tuple[Buffer, int], str] = {}
@@ -252,8 +252,9 @@ class _Printer:
                 values = [self.value(e) for e in extremes.elements(found)]
                 extremes.take(self, found, key, values)
         else:
-            with self._accesses(loop):
-                self._inner(loop.body)
+            self.access = APART_IN_LANES if is_of_lanes(loop) else ""
+            self._inner(loop.body)
+            self.access = ""
         self.open.pop()
         self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
         again = self.let(f"icmp slt i64 {index}.next, {extent}")
@@ -265,14 +266,6 @@ class _Printer:
             kind, value = ins.TYPES[found.target.dtype], extremes.end(self, found, key)
             self.lines.append(f"  store {kind} {value}, ptr {self.slots[found.target]}")
         self.forget(changed)
-
-    @contextmanager
-    def _accesses(self, loop: ir.For) -> Iterator[None]:
-        """Say of loads and stores inside that no iteration touches what another writes, if so."""
-        before = self.access
-        self.access = APART_IN_LANES if is_of_lanes(loop) else before
-        yield
-        self.access = before
 
     def _if(self, statement: ir.If) -> None:
         condition = self.value(statement.condition)
@@ -297,7 +290,7 @@ class _Printer:
         self.lines.append(f"  br i1 {condition}, label %{body}, label %{end}")
         self._start(body)
         self._inner(statement.body)
-        self.lines.append(f"  br label %{test}, {ROLLED}")
+        self.lines.append(f"  br label %{test}{advice(statement)}")
         self._start(end)
         self.forget(changed)
 

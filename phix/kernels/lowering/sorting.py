@@ -2,8 +2,9 @@
 
 A row of some size is sorted by radix, digit by digit from the lowest, each pass stable and from
 one half of a buffer to the other; a pass in which all keys have one digit is left out. A short
-row is sorted by insertion; of many, by a network side by side (``sorting_networks.py``). The row's order, where it is asked for, travels with the keys: below
-them in one int if they have 32 bits, else in a buffer of its own.
+row is sorted by insertion, and many of them side by side by a network (``sorting_networks.py``).
+The row's order, where it is asked for, travels with the keys: below them in one int if they have
+32 bits, else in a buffer of its own.
 """
 
 from __future__ import annotations
@@ -163,8 +164,11 @@ def rows_of(b: Builder, x: Value, axis: int) -> Value:
 
 
 class Way:
-    """How the rows along an axis are sorted: by a network, one by one, or as the sizes are that
-    the program gets; where the network takes them as they lie, the axis is not moved."""
+    """How ``rows``, along their ``sorted_axis``, are sorted.
+
+    ``network``: by a network, or one by one; an expression, 1 or 0, where the sizes that the
+    program gets decide. A network takes rows as they lie, else the axis is moved to the end.
+    """
 
     def __init__(self, b: Builder, x: Value, axis: int) -> None:
         self.b, self.axis = b, axis
@@ -176,9 +180,9 @@ class Way:
 
     @contextmanager
     def heads(self) -> Iterator[Indices]:
-        """Loops over the rows that are sorted one by one."""
+        """Loops over the rows that are sorted one by one: over none, where a network does it."""
         b, dims = self.b, self.rows.dims[:-1]
-        if isinstance(self.network, bool) or not dims:
+        if isinstance(self.network, bool):
             with b.loops(dims, "independent") as head:
                 yield head
             return

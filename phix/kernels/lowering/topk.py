@@ -1,10 +1,9 @@
-"""The lowering of topk. For a few elements of a row the row need not be sorted; for more of a short
-one that is quicker, by a network.
+"""The lowering of topk. For a few elements of a row the row need not be sorted.
 
 The best so far are kept in order. A block of the row none of whose keys is better than the last of
 them is passed over: one minimum, in vectors, tells. The keys are those of sorting, where less is
 better. As an element has to be better than one before it to come in, equals stay in the order
-they came.
+they came. Many short rows are sorted all the same, by a network, where that takes less.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def topk(
 
 
 def _is_sorted_sooner(b: Builder, x: Value, k: int, axis: int) -> bool:
-    """Whether a network takes less than to keep the best: to find one is a look at each."""
+    """Whether a network sorts rows sooner than the best are kept: one, or few, are not."""
     size = x.dims[axis]
     is_few = not isinstance(size, int) or k == 1 or k * BLOCK <= size
     return not is_few and Way(b, x, axis).network is True
