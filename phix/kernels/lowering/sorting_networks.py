@@ -33,7 +33,10 @@ _BESIDE = 128
 
 
 def choice(b: Builder, x: Value, axis: int) -> bool | Expr:
-    """Whether a network sorts the rows along an axis; where the program finds out, 1 or 0."""
+    """Whether a network sorts the rows along an axis; where the program finds out, 1 or 0.
+
+    Rows of known size and unknown number are taken to be many.
+    """
     if not rewrites.is_on("sorting_networks"):
         return False
     size, inner = x.dims[axis], dm.product(x.dims[axis + 1 :])
