@@ -235,8 +235,8 @@ WRITTEN_METHODS: tuple[str, ...] = (
     "flatten_", "gather", "histogram", "index_add", "index_select", "kthvalue", "logcumsumexp",
     "logsumexp", "matrix_rank", "median", "nanmedian", "ndimension", "norm", "pinv",
     "put_along_axis", "take_along_axis",
-    "repeat_interleave", "reshape_", "scatter", "split", "tensordot", "tile", "topk", "transpose_",
-    "unfold", "unique", "unique_consecutive", "where",
+    "repeat_interleave", "reshape_", "scatter", "scatter_", "split", "tensordot", "tile", "topk",
+    "transpose_", "unfold", "unique", "unique_consecutive", "where",
 )  # fmt: skip
 
 

@@ -102,7 +102,7 @@ def chain(parts: list[Phase | str], end: str) -> tuple[str, str]:
     phases = [part for part in parts if isinstance(part, Phase)]
     later = phases[0].copied("next", "(start + $ACROSS$)", "0")
     following = [p.copied("next", "start", "0") for p in phases[1:]]
-    following.append(f"  if (start + $ACROSS$ < {end}) {{ {later.strip()} }}")
+    following.append(f"      if (start + $ACROSS$ < {end}) {{\n{later}\n      }}")
     left = iter(following)
     body = [p if isinstance(p, str) else p.text(next(left)) for p in parts]
     return phases[0].copied("chunks", "start", "0"), "".join(body)
