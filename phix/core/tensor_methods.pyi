@@ -426,6 +426,8 @@ class TensorMethods:
         """The slices at indices along an axis."""
     def scatter(self, index: Any, updates: Any, overwrite: bool = True) -> Tensor:
         """The tensor with the rows of ``updates`` at indices, or added there to zeros."""
+    def scatter_(self, index: Any, updates: Any, overwrite: bool = True) -> Tensor:
+        """:meth:`scatter` in the memory of the tensor, not to be used after it."""
     def take_along_axis(self, indices: Any, axis: int, broadcast: bool = True) -> Tensor:
         """The elements at indices along an axis: of rows that are broadcast to each other, or,
         without ``broadcast``, of as many first rows as the indices have."""
@@ -1893,8 +1895,6 @@ class TensorMethods:
         """x with updates[i] added to x[index[i, 0], index[i, 1], ...]; where an index comes again,
         all are added. An index out of range raises TensorIndexError where the call runs at once;
         compiled programs write to the nearest inside, or raise under phix.debug.check_indices()."""
-    def scatter_(self, index: TensorLike, updates: TensorLike, overwrite: bool = True) -> Tensor:
-        """:func:`scatter` in the memory of x, not to be used after it."""
     def put_along_axis_(
         self,
         indices: TensorLike,
