@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
@@ -18,6 +19,7 @@ class DimExpressions:
 
     def __init__(self, symbols: Sequence[dm.Symbol]) -> None:
         self.symbol_names = _name_symbols(symbols)
+        self._made: dict[Any, Expr] = {}  # by the key of the dim: strides ask for the same again
 
     def bind(self, symbol: dm.Symbol) -> str:
         """The name of a dim that gets its value on the way."""
@@ -30,6 +32,12 @@ class DimExpressions:
         """The run-time value of a dim."""
         if isinstance(dim, int):
             return sc.const(dim, dt.int64)
+        made = self._made.get(dim.key)
+        if made is None:
+            made = self._made[dim.key] = self._sum(dim)
+        return made
+
+    def _sum(self, dim: dm.Dim) -> Expr:
         total: Expr = ZERO
         for monomial, coefficient in dim.terms:
             term = sc.const(coefficient, dt.int64)

@@ -11,6 +11,7 @@ complex buffer takes one more index, 0 for the real and 1 for the imaginary part
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
@@ -496,5 +497,7 @@ def _own_writes(step: Step) -> set[Buffer]:
 
 def is_tiny(buffer: Buffer) -> bool:
     """Whether a buffer is known to be small enough for the stack."""
-    count = dm.product(buffer.dims)
-    return isinstance(count, int) and count * buffer.dtype.itemsize <= settings.current().tiny_bytes
+    known = [d for d in buffer.dims if isinstance(d, int)]
+    if len(known) < len(buffer.dims):
+        return 0 in known
+    return math.prod(known) * buffer.dtype.itemsize <= settings.current().tiny_bytes
