@@ -6,7 +6,9 @@ what imports them; whoever looks into a registry says first what it is about to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Hashable
+from types import FrameType
 from typing import Any
 
 # Subjects besides files of the op table, as ``yaml/pointwise.yaml``.
@@ -17,6 +19,8 @@ ALL = "all"
 
 _importer: Callable[[str], None]
 _done: set[str] = set()
+# What modules of phix have registered, by registry and name -> the namespace of the module.
+_OWN: dict[Hashable, dict[str, Any]] = {}
 
 
 def provide(importer: Callable[[str], None]) -> None:
@@ -36,14 +40,60 @@ def import_for(subject: str) -> None:
         _done.add(subject)
 
 
-def import_before(function: Any, *subjects: str) -> None:
-    """Import the modules of subjects before something else is registered: phix's own come first,
-    and a second rule meets the first."""
-    if not is_own(function):
+def import_before(*subjects: str) -> None:
+    """Import the modules of subjects if not phix itself is registering something: what comes with
+    it is first, and a second rule meets the first."""
+    if not is_own():
         for subject in subjects:
             import_for(subject)
 
 
-def is_own(function: Any) -> bool:
-    """Whether phix itself has the function."""
-    return bool(function.__module__.partition(".")[0] == "phix")
+def is_own() -> bool:
+    """Whether what is registered now is phix's own: a module of it is being imported."""
+    return _namespace() is not None
+
+
+def is_free(name: Hashable, known: bool) -> bool:
+    """Whether something may be registered under the name of a registry, and whose that is then.
+
+    It may not if something is ``known``, unless an import was broken off (by Ctrl-C, or for want of
+    memory or stack) that had registered it: Python imports the module once more from its start.
+    """
+    if known and not is_left_over(name):
+        return False
+    note(name)
+    return True
+
+
+def note(name: Hashable) -> None:
+    """Note who registers something: a module of phix that is being imported, or somebody else."""
+    namespace = _namespace()
+    if namespace is None:
+        _OWN.pop(name, None)
+    else:
+        _OWN[name] = namespace
+
+
+def is_noted(name: Hashable) -> bool:
+    """Whether a module of phix registered that."""
+    return name in _OWN
+
+
+def is_left_over(name: Hashable) -> bool:
+    """Whether something was registered by an import that did not come to its end."""
+    namespace = _OWN.get(name)
+    if namespace is None:
+        return False
+    module = sys.modules.get(namespace["__name__"])
+    return module is None or vars(module) is not namespace
+
+
+def _namespace() -> dict[str, Any] | None:
+    """The namespace of the module of phix that is being imported, and registers something; None if
+    that is somebody else, whatever functions of phix they register."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    if frame is None or frame.f_globals.get("__name__", "").partition(".")[0] != "phix":
+        return None
+    return frame.f_globals
