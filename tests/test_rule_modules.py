@@ -222,6 +222,12 @@ def test_an_import_that_was_broken_off_is_made_anew() -> None:
     assert found.startswith("[[4.9999985")  # gelu(5) is 5 * 0.99999971
 
 
+@pytest.mark.parametrize("name", ["phix.ops", "phix.core.kernel_keys", "phix"])
+def test_import_phix_can_be_broken_off_and_made_anew(name: str) -> None:
+    end = "import phix; print(phix.grad(phix.ops.softplus)(0.0).item())"
+    assert output(f"{BREAK_OFF}break_off({name!r}, KeyboardInterrupt)\n{end}").strip() == "0.5"
+
+
 def test_scopes_leave_rules_that_are_imported_inside_them() -> None:
     code = (
         "import phix\n"

@@ -145,7 +145,7 @@ def add_library(place: str, library: str, *, before: str | None = None, about: s
 
 def check_is_new(name: str) -> None:
     """Refuse the name of a backend that is known."""
-    if name in BACKENDS:
+    if not rule_modules.is_free(("backend", name), name in BACKENDS):
         raise KernelRegistrationError(f"backend {name!r} is registered already; take another name")
 
 

@@ -50,7 +50,7 @@ def _as_they_are() -> Callable[[], None]:
 
 def add_op(op: Op) -> Op:
     """Put ``op`` into the registry; a second op of that name is an error."""
-    if op.name in OPS:
+    if not rule_modules.is_free(("op", op.name), op.name in OPS):
         raise OpTableError(
             f"{op.where}: op {op.name!r} stands in the table already, at {OPS[op.name].where}; "
             "give the entry another name"
