@@ -6,10 +6,13 @@ what imports them; whoever looks into a registry says first what it is about to 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Hashable
 from types import FrameType
 from typing import Any
+
+from phix.core import stack
 
 # Subjects besides files of the op table, as ``yaml/pointwise.yaml``.
 REWRITES = "rewrites"  # algebra and patterns
@@ -19,6 +22,9 @@ ALL = "all"
 
 _importer: Callable[[str], None]
 _done: set[str] = set()
+# A fork waits for it: in the child a module that another thread was importing would be half there,
+# and waited for, for ever.
+lock = stack.Lock()
 # What modules of phix have registered, by registry and name -> the namespace of the module.
 _OWN: dict[Hashable, dict[str, Any]] = {}
 
@@ -32,11 +38,12 @@ def provide(importer: Callable[[str], None]) -> None:
 def import_for(subject: str) -> None:
     """Import the modules of a subject, unless they are.
 
-    Threads that ask for one subject wait for each other in the import of each module, and a
-    module may ask for what is about to be imported: it sees what has been registered by then.
+    Threads wait for each other, and a module may ask for what is about to be imported: it sees
+    what has been registered by then.
     """
     if subject not in _done:
-        _importer(subject)
+        with lock:
+            _importer(subject)
         _done.add(subject)
 
 
@@ -97,3 +104,14 @@ def _namespace() -> dict[str, Any] | None:
     if frame is None or frame.f_globals.get("__name__", "").partition(".")[0] != "phix":
         return None
     return frame.f_globals
+
+
+def _after_fork() -> None:
+    if lock.is_own:  # no exception has ended the wait
+        lock.__exit__()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=lock.__enter__, after_in_parent=_after_fork, after_in_child=_after_fork
+    )
