@@ -109,3 +109,43 @@ def test_a_child_compiles_whatever_other_threads_held() -> None:
         env=env, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+IMPORTING = """
+import os, signal, sys, threading, time
+import phix
+held = threading.Event()
+def trace(frame, event, arg):  # the import waits at its end
+    if frame.f_code.co_name == "<module>" and frame.f_globals["__name__"] == MODULE:
+        if event == "return":
+            held.set()
+            time.sleep(0.1)
+        return trace
+def check():
+    softmax = phix.ops.softmax([1.0, 1.0])
+    assert softmax.tolist() == [0.5, 0.5]
+def hold():
+    sys.settrace(trace)
+    check()
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+number = os.fork()
+if not number:
+    signal.alarm(20)  # who waits for ever is ended
+    check()
+    os._exit(0)
+thread.join()
+assert os.waitpid(number, 0)[1] == 0
+assert not phix.core.rule_modules.lock.is_own
+"""
+
+
+@pytest.mark.parametrize("module", ["phix.primitives.activation", "phix.kernels.cpu"])
+def test_a_child_has_whole_modules_that_another_thread_was_importing(module: str) -> None:
+    program = f"MODULE = {module!r}{IMPORTING}"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from phix import primitives
-from phix.core import patterns, rewrites, rules
+from phix.core import patterns, rewrites, rules, tensor_kinds
 from phix.core.op import RULES, Op
 
 ALL_RULES = """
@@ -140,11 +141,91 @@ assert len(found) == 16 and all(again[n] == text for n, text in found), (found, 
             "phix.core.rules.infer_meta('UnchangedInferMeta')(lambda x: x)",
             "infer_meta function 'UnchangedInferMeta' is registered already",
         ),
+        (  # whoever wrote the function: who registers it counts
+            "phix.core.rules.decompose('gelu')(phix.ops.tanh)",
+            "op 'gelu' has a decomposition already, in phix.primitives.activation; remove it or "
+            "the one in phix.ops",
+        ),
+        (
+            "phix.core.rules.decompose('gelu')([].append)",
+            "op 'gelu' has a decomposition already, in phix.primitives.activation; remove it or "
+            "the one in None",
+        ),
+        (
+            "phix.core.rules.infer_meta_of('UnchangedInferMeta', 'tanh')",
+            "infer_meta function 'UnchangedInferMeta' is registered already",
+        ),
+        (
+            "phix.kernels.register_kernel('matmul', 'BLAS', dtypes='float32')(lambda *a: None)",
+            "register_kernel: op 'matmul' has a kernel for (BLAS, any, float32) already, of an "
+            "engine; remove one of the two, or give them different dtypes or layouts",
+        ),
+        (
+            "phix.kernels.register_kernel('fft_r2c', 'GPUFFT', dtypes='float32')(lambda *a: None)",
+            "register_kernel: op 'fft_r2c' has a kernel for (GPUFFT, any, float32) already, of an "
+            "engine; remove one of the two, or give them different dtypes or layouts",
+        ),
+        (
+            "from phix.kernels.scalar.registry import body; body('tanh')(lambda x: x)",
+            "tanh has a scalar body already: phix.kernels.scalar.exponential",
+        ),
+        (
+            "phix.kernels.add_kind('sparse_coo', type('Mine', (), {}))",
+            "add_kind: no kind of tensors 'sparse_coo' for Mine: the name or the class is taken, "
+            "or it is no name; there are dense, selected_rows, sparse_coo, sparse_csr",
+        ),
     ],
 )
 def test_a_second_rule_meets_one_that_is_not_imported_yet(code: str, message: str) -> None:
-    code = f"import phix\ntry: {code}\nexcept phix.errors.OpTableError as error: print(error)"
-    assert output(code).strip() == message
+    code = f"import phix\ntry:\n    {code}\nexcept phix.errors.PhixError as error: print(error)\n"
+    afterwards = "phix.core.rules.check_table(), phix.sparse.add, phix.jit(phix.ops.gelu)(1.0)\n"
+    assert output(code + afterwards).strip() == message
+
+
+# Imports a module, and has an exception come when that is about to end.
+BREAK_OFF = """
+import importlib, sys
+def break_off(name, error):
+    def trace(frame, event, arg):
+        if frame.f_code.co_name == "<module>" and frame.f_globals["__name__"] == name:
+            if event == "return": raise error
+            return trace
+    sys.settrace(trace)
+    try: importlib.import_module(name)
+    except error: return
+    finally: sys.settrace(None)
+    assert False, f"{name} was imported"
+"""
+
+
+def test_an_import_that_was_broken_off_is_made_anew() -> None:
+    modules = [
+        "primitives.pointwise", "primitives.activation", "primitives.infer_meta",
+        "primitives.simplifications", "primitives.index_simplifications", "primitives.recognition",
+        "primitives.selected_rows", "kernels.scalar.exponential", "kernels.lowering.contraction",
+        "sparse.kinds",
+    ]  # fmt: skip
+    broken = "".join(
+        f"break_off('phix.{name}', {error})\n"
+        for name in modules
+        for error in ("KeyboardInterrupt", "RecursionError")
+    )
+    end = (
+        "x = [[1.0, 2.0]]\n"
+        "print(phix.jit(lambda x: phix.ops.gelu(x @ x.T))(phix.to_tensor(x)).tolist())\n"
+        "print((phix.sparse.sparse_coo_tensor([[0], [1]], [3.0]) * 2.0).values.tolist())\n"
+        "phix.core.rules.check_table()\n"
+    )
+    start = "import phix\n"
+    found = output(start + BREAK_OFF + broken + end + ALL_RULES)
+    assert found == output(start + end + ALL_RULES)
+    assert found.startswith("[[4.9999985")  # gelu(5) is 5 * 0.99999971
+
+
+@pytest.mark.parametrize("name", ["phix.ops", "phix.core.kernel_keys", "phix"])
+def test_import_phix_can_be_broken_off_and_made_anew(name: str) -> None:
+    end = "import phix; print(phix.grad(phix.ops.softplus)(0.0).item())"
+    assert output(f"{BREAK_OFF}break_off({name!r}, KeyboardInterrupt)\n{end}").strip() == "0.5"
 
 
 def test_scopes_leave_rules_that_are_imported_inside_them() -> None:
@@ -155,6 +236,31 @@ def test_scopes_leave_rules_that_are_imported_inside_them() -> None:
         "print(phix.ops.cumsum([1.0, 2.0]).tolist(), phix.jit(phix.ops.softmax)([1.0]).tolist())"
     )
     assert output(code).split("\n")[0] == "[1.0, 3.0] [1.0]"
+
+
+def test_what_is_imported_inside_a_scope_stays_and_what_is_added_goes(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "- {op: mine, args: (Tensor x), output: Tensor(out), traits: [pointwise, promote_float],"
+        " infer_meta: {func: UnchangedInferMeta}}"
+    )
+    code = f"""
+import phix
+for factor in (2.0, 3.0):
+    with phix.scoped_registries():
+        from phix.kernels.scalar import bodies
+        mine = phix.load_ops({str(tmp_path / "mine.yaml")!r}).mine
+        bodies.body("mine")(lambda x: x * factor)
+        x = phix.sparse.sparse_coo_tensor([[0], [1]], [3.0])
+        print(mine(5.0).item(), phix.ops.scale(x, 2.0).values.tolist())
+print(phix.ops.scale(x, 3.0).values.tolist(), "mine" in bodies.names())
+"""
+    assert output(code).splitlines() == ["10.0 [6.0]", "15.0 [6.0]", "[9.0] False"]
+
+
+def test_kinds_of_phix_are_known_before_their_modules_are() -> None:
+    code = "import phix; phix.sparse; phix.selected_rows; print(*sorted(K.KINDS.values()))"
+    own = output("from phix.core import tensor_kinds as K\n" + code).split()
+    assert own == sorted(tensor_kinds.OF_PHIX)
 
 
 def test_names_of_rewrites_are_known_before_any_graph_is() -> None:

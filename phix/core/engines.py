@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import registries
+from phix.core import registries, rule_modules
 from phix.core.dims import Solution, Symbol
 from phix.core.errors import ArgumentError, DeviceError, ShapeError
 from phix.core.graph import Graph
@@ -186,7 +186,8 @@ def engine(place_kind: str) -> Engine:
                 f"no engine for place {place_kind!r}; there are {', '.join(engine_kinds())}. "
                 "phix.register_backend(name, ...) adds one"
             )
-        found = importlib.import_module(_MODULES[place_kind]).ENGINE
+        with rule_modules.lock:
+            found = importlib.import_module(_MODULES[place_kind]).ENGINE
         _ENGINES[place_kind] = found
     return found
 

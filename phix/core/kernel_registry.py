@@ -14,8 +14,9 @@ from typing import Any, TypeVar, Union
 
 import numpy as np
 
-from phix.core import context, registries
+from phix.core import context, registries, rule_modules
 from phix.core import dtypes as dt
+from phix.core.engines import engine, has_engine
 from phix.core.errors import DTypeError, KernelRegistrationError, described
 from phix.core.given import FUNCTION, NONE, named, takes
 from phix.core.kernel_arguments import ANY, LAYOUTS, KernelArguments, States
@@ -144,7 +145,7 @@ def add_library(place: str, library: str, *, before: str | None = None, about: s
 
 def check_is_new(name: str) -> None:
     """Refuse the name of a backend that is known."""
-    if name in BACKENDS:
+    if not rule_modules.is_free(("backend", name), name in BACKENDS):
         raise KernelRegistrationError(f"backend {name!r} is registered already; take another name")
 
 
@@ -252,6 +253,7 @@ def register_kernel(
         how = {"takes_unread": takes_unread, "recordable": recordable, "native": native}
         how["fits"] = fits
         own = _own_dtypes(op, wanted)
+        _load_provided(op_name, known_backend(backend))
         _add(op_name, backend, layout, own, states, function=function, **how)
         return function
 
@@ -354,6 +356,13 @@ def provides(op_name: str, backend: str, dtypes: DTypes, layout: str = ANY) -> N
     _add(op_name, backend, layout, as_dtypes(dtypes))
 
 
+def _load_provided(op_name: str, backend: Backend) -> None:
+    """Have the engine of the place say first which kernels its code calls, if others add some."""
+    generates = backend.place_kind in _GENERATING and has_engine(backend.place_kind)
+    if generates and not rule_modules.is_own():
+        engine(backend.place_kind).supports(op_name, dt.float32)
+
+
 def _add(
     op_name: str, backend: str, layout: str, dtypes: Iterable[np.dtype], states: Any = None,
     **how: Any,
@@ -367,7 +376,7 @@ def _add(
     kernels = KERNELS.setdefault(op_name, {})
     added = [KernelKey(backend, layout, dtype) for dtype in dtypes]
     for key in added:
-        if key in kernels:
+        if not rule_modules.is_free((op_name, key), key in kernels):
             there = getattr(kernels[key].function, "__module__", "an engine")
             raise KernelRegistrationError(
                 f"op {op_name!r} has a kernel for ({key}) already, of {there}; remove one of the "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from phix.core import rule_modules
 from phix.core.rules import OPS
 
 Member = TypeVar("Member")
@@ -65,7 +66,9 @@ def method_of(owner: type) -> Callable[[Member], Member]:
 
     def decorator(member: Any) -> Any:
         name = getattr(member, "fget", member).__name__
-        assert name not in vars(owner) or name in ("__eq__", "__call__"), (owner, name)
+        is_new = name not in vars(owner) or name in ("__eq__", "__call__")
+        if not rule_modules.is_free((owner, name), not is_new):
+            raise AssertionError(f"{owner.__name__} has a {name!r} already")
         setattr(owner, name, member)
         return member
 

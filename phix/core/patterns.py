@@ -166,7 +166,7 @@ def pattern(name: str, what: str, gives: str) -> Callable[[Callable[..., Node]],
     """
 
     def decorator(function: Callable[..., Node]) -> Pattern:
-        rule_modules.import_before(function, rule_modules.REWRITES)
+        rule_modules.import_before(rule_modules.REWRITES)
         rewrites.add(name, "places", what)
         values = [AnyValue(p) for p in inspect.signature(function).parameters]
         _PATTERNS[name] = Pattern(name, what, gives, function(*values))

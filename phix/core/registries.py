@@ -15,12 +15,15 @@ Restore = Callable[[], None]
 Save = TypeVar("Save", bound=Callable[[], Restore])
 
 _PARTS: list[Callable[[], Restore]] = []
+_OPEN: list[list[Restore]] = []  # what the scopes that are open will call
 
 
 def part(save: Save) -> Save:
     """Make ``save`` one of those that are called when a scope begins; what it gives is called when
-    the scope ends, the last of them first."""
+    the scope ends, the last of them first. A module that is imported inside a scope joins it."""
     _PARTS.append(save)
+    for restores in _OPEN:
+        restores.append(save())
     return save
 
 
@@ -42,6 +45,22 @@ def contents(*containers: Any) -> None:
             for container, content in zip(containers, before):
                 container.clear()
                 (container.extend if isinstance(container, list) else container.update)(content)
+
+        return restore
+
+
+def additions(name: str, table: dict[Any, Any]) -> None:
+    """A part for a dict of the registry of that name, which modules of phix fill when they are
+    imported, be that inside the scope: what others put into it is taken back."""
+
+    @part
+    def save() -> Restore:
+        before = dict(table)
+
+        def restore() -> None:
+            own = {key: v for key, v in table.items() if rule_modules.is_noted((name, key))}
+            table.clear()
+            table.update(before | own)
 
         return restore
 
@@ -69,8 +88,10 @@ def scoped_registries() -> Iterator[None]:
     """
     rule_modules.import_for(rule_modules.ALL)  # what is imported later would be taken back, too
     restores = [save() for save in _PARTS]
+    _OPEN.append(restores)
     try:
         yield
     finally:
+        _OPEN[:] = [scope for scope in _OPEN if scope is not restores]
         for restore in reversed(restores):
             restore()

@@ -43,7 +43,8 @@ def is_known(name: str) -> bool:
 
 def add(name: str, stage: str, what: str) -> None:
     """Put a row into the table; a name stands there once."""
-    assert stage in STAGES and name not in _REWRITES, name
+    is_free = rule_modules.is_free(("rewrite", name), name in _REWRITES)
+    assert stage in STAGES and is_free, name
     _REWRITES[name] = Rewrite(name, stage, what)
 
 

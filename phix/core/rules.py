@@ -50,7 +50,7 @@ def _as_they_are() -> Callable[[], None]:
 
 def add_op(op: Op) -> Op:
     """Put ``op`` into the registry; a second op of that name is an error."""
-    if op.name in OPS:
+    if not rule_modules.is_free(("op", op.name), op.name in OPS):
         raise OpTableError(
             f"{op.where}: op {op.name!r} stands in the table already, at {OPS[op.name].where}; "
             "give the entry another name"
@@ -77,9 +77,9 @@ def get_op(name: str) -> Op:
     return op
 
 
-def note_origin(op_name: str, rule: Callable[..., Any]) -> None:
+def note_origin(op_name: str) -> None:
     """Remember an op that code outside of phix says something about."""
-    if not rule_modules.is_own(rule):
+    if not rule_modules.is_own():
         EXTENDED.add(op_name)
 
 
@@ -94,16 +94,16 @@ def note_code(op_name: str, digest: Callable[[], str | None]) -> None:
 
 def _register(slot: str, op_name: str) -> Callable[[Rule], Rule]:
     def decorator(rule: Rule) -> Rule:
-        note_origin(op_name, rule)
+        note_origin(op_name)
         known = _RULES[slot]
         if op_name in OPS:
-            rule_modules.import_before(rule, OPS[op_name].where, *RULES[slot])
-        elif rule.__module__.startswith("phix.primitives."):
+            rule_modules.import_before(OPS[op_name].where, *RULES[slot])
+        elif rule_modules.is_own():
             raise OpTableError(
                 f"{rule.__module__} has a {slot} for {op_name!r}, which phix.ops does not have; "
                 "add its entry to the op table and run `make ops`, or remove the rule"
             )
-        if op_name in known:
+        if not rule_modules.is_free((slot, op_name), op_name in known):
             raise OpTableError(
                 f"op {op_name!r} has a {slot} already, in {known[op_name].__module__}; "
                 f"remove it or the one in {rule.__module__}"
@@ -125,8 +125,8 @@ def infer_meta(name: str) -> Callable[[Rule], Rule]:
     """
 
     def decorator(rule: Rule) -> Rule:
-        rule_modules.import_before(rule, rule_modules.ALL)
-        if name in INFER_META:
+        rule_modules.import_before(rule_modules.ALL)
+        if not rule_modules.is_free(("infer_meta", name), name in INFER_META):
             raise OpTableError(f"infer_meta function {name!r} is registered already")
         INFER_META[name] = rule
         return rule
@@ -301,12 +301,15 @@ def simplify(name: str, what: str, *op_names: str) -> Callable[[Rule], Rule]:
     """
 
     def decorator(rule: Rule) -> Rule:
-        rule_modules.import_before(rule, rule_modules.REWRITES)
+        rule_modules.import_before(rule_modules.REWRITES)
         if not rewrites.is_known(name):
             rewrites.add(name, "graph", what)
         for op_name in op_names:
-            note_origin(op_name, rule)
-            _SIMPLIFICATIONS.setdefault(op_name, []).append((name, rule))
+            note_origin(op_name)
+            there = _SIMPLIFICATIONS.setdefault(op_name, [])
+            there[:] = [row for row in there if not rule_modules.is_left_over(id(row[1]))]
+            there.append((name, rule))
+            rule_modules.note(id(rule))
             if op_name in OPS:
                 OPS[op_name].simplifications = tuple(_SIMPLIFICATIONS[op_name])
         return rule

@@ -27,12 +27,16 @@ from phix.core.given import CLASS, FUNCTION, NONE, Kind, named, naming, takes, w
 from phix.core.op import Op
 
 DENSE = "dense"
+# Kinds that come with phix: the modules that have them may not be imported yet.
+OF_PHIX = ("selected_rows", "sparse_coo", "sparse_csr")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 KINDS: dict[type, str] = {}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _OF_OPS: dict[str, dict[str, Callable[..., Any]]] = {}
-registries.contents(KINDS, _FUNCTIONS, _OF_OPS)
+registries.contents(_FUNCTIONS)
+registries.additions("kinds", KINDS)
+registries.additions("functions of kinds", _OF_OPS)
 
 
 def _are_functions(value: Any) -> bool:
@@ -59,12 +63,16 @@ def add_kind(
     >>> with phix.scoped_registries():
     ...     phix.kernels.add_kind("rows", Rows)
     """
-    if not name.isidentifier() or name == DENSE or name in KINDS.values() or cls in KINDS:
+    names = {DENSE: None} | dict.fromkeys(OF_PHIX) | dict.fromkeys(KINDS.values())
+    is_taken = cls in KINDS or name in (KINDS.values() if rule_modules.is_own() else names)
+    is_free = rule_modules.is_free(("functions of kinds", name), is_taken)
+    if not name.isidentifier() or not is_free:
         raise KernelRegistrationError(
             f"no kind of tensors {shown(name)} for {cls.__name__}: the name or the class is taken, "
-            f"or it is no name; there are {', '.join((DENSE, *KINDS.values()))}"
+            f"or it is no name; there are {', '.join(names)}"
         )
     KINDS[cls] = name
+    rule_modules.note(("kinds", cls))
     _OF_OPS[name] = dict(functions or {})
 
 
@@ -83,8 +91,8 @@ def kind_kernel(name: str) -> Callable[[_Function], _Function]:
     def decorator(function: _Function) -> _Function:
         if not FUNCTION.holds(function):
             raise wrong("kind_kernel", "what is decorated", FUNCTION, function)
-        rule_modules.import_before(function, rule_modules.KIND_KERNELS)
-        if name in _FUNCTIONS:
+        rule_modules.import_before(rule_modules.KIND_KERNELS)
+        if not rule_modules.is_free(("kind_kernel", name), name in _FUNCTIONS):
             there = _FUNCTIONS[name].__module__
             raise KernelRegistrationError(f"kernel {name!r} is registered already, in {there}")
         _FUNCTIONS[name] = function

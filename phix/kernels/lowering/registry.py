@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from phix.core import registries, rule_modules
 from phix.core.meta import MetaTensor
 from phix.core.rules import note_origin
 from phix.core.source import Source
@@ -73,6 +74,7 @@ class LoweringRule:
 
 
 RULES: dict[str, LoweringRule] = {}
+registries.additions("lowerings", RULES)
 
 
 def lowering(op_name: str, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -84,7 +86,10 @@ def lowering(op_name: str, kind: str) -> Callable[[Callable[..., Any]], Callable
     """
 
     def decorator(rule: Callable[..., Any]) -> Callable[..., Any]:
-        note_origin(op_name, rule)
+        if not rule_modules.is_own():
+            load_families()  # what somebody else registers takes the place of phix's own
+        note_origin(op_name)
+        rule_modules.note(("lowerings", op_name))
         RULES[op_name] = LoweringRule(kind, rule, "task" in inspect.signature(rule).parameters)
         return rule
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
-from phix.core import registries
+from phix.core import registries, rule_modules
 from phix.core.errors import PhixError
 from phix.core.rules import note_origin
 from phix.kernels.scalar.language import Complex
@@ -19,6 +20,8 @@ _F = TypeVar("_F", bound=Body)
 _bodies: dict[str, Body] = {}
 _complex_bodies: dict[str, Body] = {}
 _native: set[str] = set()
+registries.additions("bodies", _bodies)
+registries.additions("complex bodies", _complex_bodies)
 
 
 def body(name: str, *, complex: bool = False, native: bool = False) -> Callable[[_F], _F]:
@@ -31,12 +34,15 @@ def body(name: str, *, complex: bool = False, native: bool = False) -> Callable[
     that is ``native`` calls code of the CPU, and other engines have no use for it.
     """
     table = _complex_bodies if complex else _bodies
+    kind = "complex bodies" if complex else "bodies"
 
     def register(function: _F) -> _F:
-        if name in table:
+        if not rule_modules.is_own():
+            importlib.import_module(f"{__package__}.bodies")  # phix's own come first
+        if not rule_modules.is_free((kind, name), name in table):
             raise PhixError(f"{name} has a scalar body already: {table[name].__module__}")
         if not native:
-            note_origin(name, function)
+            note_origin(name)
         table[name] = function
         _native.update({name} if native else ())
         return function
@@ -60,12 +66,10 @@ def get(name: str) -> Body:
 
 @registries.part
 def _save() -> registries.Restore:
-    """What users add; the library's own may be imported first inside of a scope."""
+    """Which are native, none of the library's own; :func:`get` remembers bodies."""
     before = set(_native)
 
     def restore() -> None:
-        for name in _native - before:
-            del _bodies[name]
         _native.intersection_update(before)
         get.cache_clear()
 
