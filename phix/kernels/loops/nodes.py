@@ -11,7 +11,6 @@ complex buffer takes one more index, 0 for the real and 1 for the imaginary part
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
@@ -497,7 +496,5 @@ def _own_writes(step: Step) -> set[Buffer]:
 
 def is_tiny(buffer: Buffer) -> bool:
     """Whether a buffer is known to be small enough for the stack."""
-    known = [d for d in buffer.dims if isinstance(d, int)]
-    if len(known) < len(buffer.dims):
-        return 0 in known
-    return math.prod(known) * buffer.dtype.itemsize <= settings.current().tiny_bytes
+    size = dm.product(buffer.dims) if dm.is_known(*buffer.dims) else None
+    return size is not None and size * buffer.dtype.itemsize <= settings.current().tiny_bytes
