@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from phix.core import settings, stack
-from phix.kernels.cpu import asking, faults, long_loops, parallel_callers, threads
+from phix.kernels.cpu import asking, faults, long_loops, parallel_callers, rank_calls, threads
 from phix.kernels.cpu.known import DATA, Known
 from phix.kernels.cpu.llvm import KernelText, Parameter
 from phix.kernels.loops import nodes as ir
@@ -69,7 +69,7 @@ class Steps(Known):
             self.print(step)
 
     def print(self, step: Step) -> None:
-        clock = self.module.clock if isinstance(step, Kernel) else None
+        clock = self.module.clock if isinstance(step, (Kernel, ir.CallStep)) else None
         start = clock.read(self) if clock else ""
         getattr(self, f"_{type(step).__name__.lower()}")(step)
         if clock:
@@ -146,6 +146,9 @@ class Steps(Known):
         self.lines.append(
             f"  call void @phix_share(ptr {name}.piece, ptr {data}, i64 {extent}, i64 {grain})"
         )
+
+    def _callstep(self, step: ir.CallStep) -> None:
+        rank_calls.emit(self, step)
 
     def _bindstep(self, step: ir.BindStep) -> None:
         self.scopes[-1]["dim", step.name] = self.let(f"load i64, ptr {self.data(step.source)}")

@@ -166,7 +166,7 @@ class Kernel:
     locals: dict[Buffer, Expr] = field(default_factory=dict)
 
 
-# The name of host steps between the ranks of a mesh. Their attrs: group, kind, detail, source.
+# The name of steps between the ranks of a mesh. Their attrs: group, kind, detail, source.
 RANK_STEP = "rank_step"
 
 
@@ -193,6 +193,15 @@ class LibraryStep(HostStep):
     starts work."""
 
     recordable: bool = False
+
+
+@dataclass(eq=False)
+class CallStep(HostStep):
+    """A step that keeps its place in the order as those of the host do, and is no step of the host:
+    native code calls ``routine`` with the arrays and ``numbers``."""
+
+    routine: str = ""
+    numbers: tuple[int, ...] = ()
 
 
 @dataclass(eq=False)

@@ -30,7 +30,7 @@ def program_text(program: LoopProgram) -> str:
 
 _HOW = (
     (ir.LibraryStep, "kernel of a library"), (ir.StartStep, "begin"), (ir.WaitStep, "wait for"),
-    (ir.HostStep, "host"),
+    (ir.CallStep, "call"), (ir.HostStep, "host"),
 )  # fmt: skip
 
 
@@ -56,7 +56,8 @@ class _Steps:
         if isinstance(step, ir.HostStep):
             args = ", ".join(b.name for b in (*step.inputs, *step.outputs))
             how = next(word for kind, word in _HOW if isinstance(step, kind))
-            return [f"{pad}{how} {step.name}({args})"]
+            name = step.routine if isinstance(step, ir.CallStep) else step.name
+            return [f"{pad}{how} {name}({args})"]
         if isinstance(step, ir.BindStep):
             return [f"{pad}dim {step.name} = {step.source.name}[0]"]
         if isinstance(step, ir.SwitchStep):

@@ -304,7 +304,8 @@ class Explanation:
                 kernels += 1
             elif isinstance(step, ir.HostStep):
                 held = [*{record.makers[b]: None for b in step.outputs if b in record.makers}]
-                name = f"{step.name} (Python)"
+                is_call = isinstance(step, ir.CallStep)
+                name = step.routine if is_call else f"{step.name} (Python)"
             else:
                 continue
             found.append((step, name, tuple(sorted(held, key=order.__getitem__))))
