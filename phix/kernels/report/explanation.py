@@ -304,8 +304,8 @@ class Explanation:
                 kernels += 1
             elif isinstance(step, ir.HostStep):
                 held = [*{record.makers[b]: None for b in step.outputs if b in record.makers}]
-                is_call = isinstance(step, ir.CallStep)
-                name = step.routine if is_call else f"{step.name} (Python)"
+                by_python = f"{step.name} (Python)"
+                name = step.routine if isinstance(step, ir.CallStep) else by_python
             else:
                 continue
             found.append((step, name, tuple(sorted(held, key=order.__getitem__))))
