@@ -190,11 +190,11 @@ def _again(family: Family, p: Point) -> Point:
 
 def at_fault(family: Family, n: int) -> list[tuple[str, float]]:
     """Rewrites that change the program of a size, and how much faster it is without each."""
-    from phix.core.rewrites import REWRITES
+    from phix.core import rewrites
 
     whole = Phix(family, n)
     took, found = lowest(whole.call), []
-    for name in REWRITES:
+    for name in rewrites.known():
         part = Phix(family, n, (name,))
         if part.text != whole.text:
             gain = took / lowest(part.call)

@@ -45,7 +45,15 @@ class Phix(peers.Functional):
         super().__init__("phix")
         from phix.kernels.gpu import device
 
-        self.runtime = device.runtime()
+        self.runtime, self.device = device.runtime(), device.DEVICE
+
+    def forget(self) -> None:
+        """Give back what is held for later."""
+        self.device.empty_pool()
+
+    def held(self) -> int:
+        """Bytes taken of the card since then, what is held for later among them."""
+        return int(self.runtime.cupy.get_default_memory_pool().total_bytes())
 
     def array(self, x: np.ndarray) -> Any:
         return phix.to_tensor(x, place="gpu")
@@ -75,6 +83,13 @@ class Torch(peers.Torch):
     def __init__(self, name: str = "torch", compiled: bool = False) -> None:
         super().__init__(name, compiled)
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+    def forget(self) -> None:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+    def held(self) -> int:
+        return int(torch.cuda.max_memory_allocated())
 
     def array(self, x: np.ndarray) -> Any:
         if x.dtype == phix.bfloat16:
@@ -136,6 +151,7 @@ class Measuring:
         self.libraries, self.repeats, self.shows_kernels = libraries, repeats, shows_kernels
         self.found: list[Measurement] = []
         self.first_calls: dict[str, dict[str, float]] = {}
+        self.memory: dict[str, dict[str, float]] = {}  # megabytes, arguments and results too
 
     def row(self, row: GpuRow) -> None:
         """The row's contenders, checked against each other, then timed."""
@@ -168,11 +184,15 @@ class Measuring:
     def _first_call(
         self, row: str, name: str, library: Any, function: Any, case: Case
     ) -> tuple[Call, list[np.ndarray]]:
+        if hasattr(library, "forget"):
+            library.forget()
         start = time.perf_counter()
         call = library.bind(function, case.mode, case.args)
         result = call()
         library.wait(result)
         self.first_calls.setdefault(row, {})[name] = time.perf_counter() - start
+        if hasattr(library, "held"):
+            self.memory.setdefault(row, {})[name] = library.held() / 1e6
         found = [np.asarray(library.numpy(x), np.float32) for x in peers.leaves(result)]
         return call, found
 
@@ -210,11 +230,11 @@ def every_row() -> dict[str, GpuRow]:
     return ROWS | {r.name: GpuRow(r.name, r.build) for r in shared if "unknown" not in r.name}
 
 
-def first_calls_table(first_calls: dict[str, dict[str, float]]) -> str:
-    """Seconds from the function to its first result, compiling included."""
-    lines = ["first calls, s:"]
-    for row, times in first_calls.items():
-        lines.append(f"{row:70}" + "".join(f"  {n} {t:.2f}" for n, t in times.items()))
+def numbers_table(title: str, numbers: dict[str, dict[str, float]]) -> str:
+    """A number of each contender in each row."""
+    lines = [f"{title}:"]
+    for row, of_row in numbers.items():
+        lines.append(f"{row:70}" + "".join(f"  {n} {t:.2f}" for n, t in of_row.items()))
     return "\n".join(lines)
 
 
@@ -242,9 +262,13 @@ def main() -> int:
         measuring.row(row)
         print(measuring.shown(row, bandwidth), flush=True)
     print(harness.table(measuring.found, True))
-    print(first_calls_table(measuring.first_calls))
+    print(numbers_table("first calls, compiling included, s", measuring.first_calls))
+    print(numbers_table("most memory in a first call, MB", measuring.memory))
     if args.json:
-        harness.write_json(args.json, measuring.found, first_calls=measuring.first_calls)
+        harness.write_json(
+            args.json, measuring.found,
+            first_calls=measuring.first_calls, memory=measuring.memory,
+        )  # fmt: skip
     return 0
 
 

@@ -78,7 +78,8 @@ def description(machine: Mapping[str, Any]) -> str:
     packages = ("python", "numpy", "llvmlite", "jax", "torch")
     versions = ", ".join(f"{p} {machine[p]}" for p in packages if p in machine)
     threads = machine.get("threads")
-    return f"{machine['processor']}, {machine['cpus']} cores, {threads} threads each; {versions}"
+    each = "1 thread each" if threads == "1" else f"{threads} threads each"
+    return f"{machine['processor']}, {machine['cpus']} cores, {each}; {versions}"
 
 
 def _line(name: str, times: Mapping[str, float]) -> str:

@@ -11,7 +11,7 @@ import importlib as _importlib
 import typing as _typing
 
 from phix import checkpoint_policies, kernels, ops
-from phix import primitives as _primitives  # noqa: F401 - registers the rules
+from phix import primitives as _primitives  # noqa: F401 - says where the rules are
 from phix.api.autocasting import autocast
 from phix.api.batching import (
     all_gather,
@@ -57,6 +57,7 @@ from phix.api.jet import derivative, jet
 from phix.api.jit import jit
 from phix.core import canonical as _canonical  # noqa: F401 - gives graphs their identity
 from phix.core import errors
+from phix.core import evaluate as _evaluate  # noqa: F401 - makes graphs callable
 from phix.core import pytrees as tree
 from phix.core.conversion import to_tensor
 from phix.core.default_floats import default_dtype, get_default_dtype, set_default_dtype
@@ -93,7 +94,7 @@ from phix.core.operators import provide_methods as _provide_methods
 from phix.core.places import Place, device
 from phix.core.precision import matmul_precision, set_matmul_precision
 from phix.core.registries import scoped_registries
-from phix.core.rules import complete as _complete
+from phix.core.rules import end_table as _end_table
 from phix.core.tensor import Tensor
 from phix.core.tensor import TensorBase as _TensorBase
 from phix.kernels.plugins import register_backend
@@ -275,5 +276,5 @@ _provide_numpy(
 )
 _provide_methods(lambda: _importlib.import_module("phix.array_functions.paddle_methods").METHODS)
 _install_methods(ops)
-_complete()
+_end_table()
 _mark_absent(_TensorBase)

@@ -100,7 +100,7 @@ def _plain(argument: Any) -> Any:
     return getattr(argument, "_obj", argument)
 
 
-def _strided(address: int, dims: Any, strides: Any, dtype: Any) -> np.ndarray:
+def strided(address: int, dims: Any, strides: Any, dtype: Any) -> np.ndarray:
     """The host memory of a tensor whose neighbours lie so many elements apart."""
     last = sum((n - 1) * s for n, s in zip(dims, strides)) + 1
     memory_of = (ctypes.c_uint8 * (last * np.dtype(dtype).itemsize)).from_address(address)
@@ -244,7 +244,7 @@ class Cudnn:
         scalar = memory(alpha, (1,), settings["compute"]), memory(beta, (1,), settings["compute"])
         assert [float(s[0]) for s in scalar] == [1.0, 0.0]
         x, y, z = (
-            _strided(at, dims, strides, dtype)
+            strided(at, dims, strides, dtype)
             for at, (dtype, dims, strides) in zip(
                 (a, b, out), map(self._value, (first, second, result), kinds)
             )
@@ -254,7 +254,7 @@ class Cudnn:
 
     def _cudnnSetTensor(self, handle: int, descriptor: int, address: int, value: int) -> None:
         dtype, dims, strides = self._value(descriptor, "Tensor")
-        _strided(address, dims, strides, dtype)[...] = memory(value, (1,), dtype)[0]
+        strided(address, dims, strides, dtype)[...] = memory(value, (1,), dtype)[0]
 
     def _cudnnTransformTensor(
         self, handle: int, alpha: int, first: int, source: int, beta: int, second: int, target: int
@@ -265,7 +265,7 @@ class Cudnn:
         scalar = np.float64 if dtype == np.float64 else np.float32
         assert (dtype, dims) == (other, wanted) and memory(alpha, (1,), scalar)[0] == 1
         assert memory(beta, (1,), scalar)[0] == 0
-        _strided(target, dims, apart, dtype)[...] = _strided(source, dims, strides, dtype)
+        strided(target, dims, apart, dtype)[...] = strided(source, dims, strides, dtype)
 
 
 def _taps(images: np.ndarray, filters: Any, results: Any, settings: Any) -> Iterator[Any]:

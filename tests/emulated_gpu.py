@@ -18,7 +18,7 @@ from cuda_emulator import STREAM, Emulator
 from phix.core import kernel_registry, kernel_selection, places
 from phix.core.arrays import read_only
 from phix.interpreters.eager import EAGER
-from phix.kernels.gpu import cudnn, device
+from phix.kernels.gpu import cudnn, cudnn_attention, device
 
 
 class GpuArray:
@@ -144,8 +144,12 @@ class EmulatedRuntime(Emulator):
 @contextmanager
 def emulated() -> Iterator[EmulatedRuntime]:
     """Inside the with block there is a place ``gpu``, without what libraries have for it."""
-    kernels_of = [n for n in cudnn.KERNELS if kernel_selection.keys(n, ["GPUDNN"])]
-    for name in kernels_of:
+    libraries = (cudnn, cudnn_attention)
+    kernels_of = [
+        [n for n in library.KERNELS if kernel_selection.keys(n, ["GPUDNN"])]
+        for library in libraries
+    ]
+    for name in [n for names in kernels_of for n in names]:
         kernel_registry.unregister_kernel(name, "GPUDNN")
     runtime, before = EmulatedRuntime(), device.runtime
     module, real = places._MODULES["gpu"], places._DEVICES.get("gpu")
@@ -160,7 +164,8 @@ def emulated() -> Iterator[EmulatedRuntime]:
         if real is not None:  # somebody has asked for a GPU before
             places._add("gpu", real)
         device.runtime = before
-        if kernels_of:
-            cudnn.register()
+        for library, names in zip(libraries, kernels_of):
+            if names:
+                library.register()
         for plans in (EAGER.plans, EAGER.mixed, EAGER.programs):
             plans.clear()

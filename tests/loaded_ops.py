@@ -17,6 +17,7 @@ Load = Callable[[str], Any]
 @contextmanager
 def loading(folder: Path) -> Iterator[Load]:
     """Gives a function that adds entries, written to ``folder``; behind the block they are gone."""
+    rules.check_table()  # what is imported later would be taken for the test's
     before = set(rules.OPS), {slot: set(known) for slot, known in rules._RULES.items()}
     names, functions = set(vars(ops)), set(rules.INFER_META)
 

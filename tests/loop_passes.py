@@ -110,7 +110,7 @@ def prove_fusion(graph: Graph, args: Sequence[Any], *, seed: int = 0) -> None:
 
     whole = made()
     wanted, text = evaluate_each(whole, samples), loop_text.program_text(whole)
-    for rewrite in rewrites.REWRITES.values():
+    for rewrite in rewrites.known().values():
         if rewrite.stage != "fusion":
             continue
         apart = made(rewrite.name)

@@ -11,12 +11,14 @@ from __future__ import annotations
 import ctypes
 import itertools
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from phix.parallel.exchange import Group
 from phix.parallel.meshes import Mesh
 
 WATCH = nccl._watch
+_CUDA = "emulated_cuda"  # a package in which nccl is no attribute, as in CuPy's
 PATIENCE = 20.0  # seconds; real ranks would wait for ever
 HERE = threading.local()  # the rank that a thread is, and what it records
 
@@ -254,7 +257,7 @@ class Runtime(emulated_gpu.EmulatedRuntime):
         self.replays: list[int] = []  # the ranks that replayed
         self.shared = False
         self.cuda = SimpleNamespace(
-            nccl=self.library, runtime=self, Device=lambda index: _Device()
+            __name__=_CUDA, runtime=self, Device=lambda index: _Device()
         )  # fmt: skip
 
     def deviceGetPCIBusId(self, index: int) -> str:
@@ -325,8 +328,9 @@ class _Device:
 def emulated() -> Iterator[Runtime]:
     """Inside the with block there is a place ``gpu`` with NCCL between the ranks of ``run``."""
     runtime = Runtime()
+    known = {_CUDA: ModuleType(_CUDA), f"{_CUDA}.nccl": runtime.library}
     before = nccl._LINKS, nccl._errors, nccl._over, nccl._watch
-    with emulated_gpu.emulated():
+    with emulated_gpu.emulated(), patch.dict(sys.modules, known):  # type: ignore[arg-type]
         inner, device.runtime = device.runtime, lambda index=0: runtime
         nccl._LINKS, nccl._errors, nccl._over = [], [], threading.Event()
         nccl._watch = lambda group: None  # the tests call what it calls

@@ -825,7 +825,7 @@ KERNELS: dict[str, Row] = {
     "kernels.register_kernel": (_registers(phix.kernels.register_kernel),
                                 {"function": (_tanh, "function"), **_NAMED,
                                  "backend": ("CPU", "str"), "takes_unread": (False, "bool"),
-                                 "recordable": (False, "bool")}),
+                                 "recordable": (False, "bool"), "fits": (None, "any")}),
     "kernels.unregister_kernel": (_scoped(phix.kernels.unregister_kernel),
                                   {"op_name": ("tanh", "str"), "backend": ("SCIPY", "str")}),
     "kernels.seed": (phix.kernels.seed, {"number": (0, "any")}),

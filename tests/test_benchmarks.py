@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from phix.core import dims
 
 load_rows()
 LIBRARIES = peers.libraries(("phix", "numpy"), compiled=False)
+ROOT = Path(__file__).resolve().parents[1]
 SMALL = [name for name in harness.ROWS if name.startswith("call: ") or "batch 8:" in name]
 
 
@@ -176,3 +179,36 @@ def test_the_last_file_counts(tmp_path: Path) -> None:
     machine, merged = report.read(files)
     assert {(m.row, m.median) for m in merged} == {("row", 2.0), ("only 1", 1.0), ("only 2", 1.0)}
     assert machine["numpy"] == np.__version__
+
+
+def test_every_port_has_a_row_beside_jax_and_stands_in_the_table() -> None:
+    from benchmarks import ports, rows_ports
+
+    files = {p.stem for p in (ROOT / "examples" / "ports").glob("*.py")}
+    rows = {n.removeprefix(rows_ports.NAME) for n in harness.ROWS if n.startswith(rows_ports.NAME)}
+    assert rows == files
+    table = ports.PAGE.read_text("utf-8").partition(ports.BEGIN)[2].partition(ports.END)[0]
+    for name in rows:
+        what = harness.ROWS[rows_ports.NAME + name].build.__doc__
+        assert f"| {name} | {what} | " in table, "run `python -m benchmarks.ports --write`"
+
+
+def test_the_table_of_ports_is_made_of_measurements() -> None:
+    from benchmarks import ports, rows_ports
+
+    name = f"{rows_ports.NAME}mixture"
+    found = [Measurement(name, "phix", 3e-6, 2e-6, 5), Measurement(name, "jax", 9e-6, 3e-6, 5)]
+    made = ports.section(found)
+    what = "likelihood and gradient of 180 points, three components"
+    assert f"| mixture | {what} | 2 us | 3 us | 1.50 |" in made
+    page = f"before\n{ports.BEGIN} old {ports.END}\nafter"
+    assert ports.inserted(page, made) == f"before\n{made}\nafter"
+
+
+@pytest.mark.prove
+@pytest.mark.skipif(not peers.is_installed("jax"), reason="jax is not installed")
+def test_ports_give_what_the_same_programs_for_jax_do() -> None:
+    command = [sys.executable, "-m", "benchmarks.ports", "--repeats", "1"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
+    assert "left out" not in run.stdout and "(19 rows)" in run.stdout

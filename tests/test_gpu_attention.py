@@ -153,6 +153,40 @@ def test_it_is_the_same_on_every_run_and_in_any_batch() -> None:
     assert out[1].tobytes() == alone(q[1], k[1], v[1])[0].tobytes()
 
 
+@pytest.mark.one_in(3)
+@needs_compiler
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 20), ("float32", 72), ("float64", 10)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_rows_of_a_tile_change_no_result(dtype, size, causal, monkeypatch) -> None:
+    arrays = [normal(2, 75, size, dtype=dtype), normal(67, size, dtype=dtype),
+              normal(67, 9, dtype=dtype)]  # fmt: skip
+    like = [phix.Tensor(a) for a in arrays]
+    found: dict[int, list[bytes]] = {}
+    for few in (0, 2 * 2 + 1, 1 << 30):  # tiles of 64, 32 and 16 queries; of float64 of 32 and 16
+        monkeypatch.setattr(Attention, "FEW_BLOCKS", few)
+        check(arrays, 0.2, causal, tolerance=TOLERANCES[dtype])
+        made = program(kept(grads(0.2, causal, 3), "attention", "attention_grad", like=like))
+        (step, *_) = [s for s in made.loops.steps if isinstance(s, Attention)]
+        outs = made.launcher(shapes(arrays))(*arrays)
+        found[step.rows] = [o.tobytes() for o in outs]
+    check_grads(arrays, 0.2, causal, tolerance=2 * TOLERANCES[dtype])
+    assert sorted(found) == ([16, 32] if dtype == "float64" else [16, 32, 64])
+    assert all(outs == found[16] for outs in found.values())
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_operands_need_not_be_aligned(dtype: str) -> None:
+    def shifted(*dims: int) -> np.ndarray:
+        flat = normal(int(np.prod(dims)) + 1, dtype=dtype)
+        return flat[1 if flat.ctypes.data % 16 == 0 else 0 :][: flat.size - 1].reshape(dims)
+
+    arrays = [shifted(20, 16), shifted(40, 16), shifted(40, 8)]
+    assert all(a.ctypes.data % 16 for a in arrays)
+    check(arrays, tolerance=TOLERANCES[dtype])
+    check_grads(arrays, tolerance=2 * TOLERANCES[dtype])
+
+
 @needs_compiler
 def test_it_stands_inside_loops_and_beside_other_kernels() -> None:
     xs = normal(4, 5, 8)
@@ -296,6 +330,20 @@ def test_it_compiles_for_the_gpu(dtype: str, size: int, width: int, causal: bool
     made = program(graph_of((), 0.125, causal, [*specs, *mask]))
     both = kept(grads(0.125, causal, 3), "attention", "attention_grad", like=[*specs, *mask])
     compile_all([made.sections["cuda"], program(both).sections["cuda"]])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [("float32", 64), ("float32", 128), ("float32", 256), ("float64", 256), ("float16", 256)],
+)
+def test_all_tiles_fit_a_block(dtype: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = [phix.spec([2, 128, size], dtype)] * 3
+    modules = []
+    for few in (5, 1 << 30):  # the largest tiles are those of unknown sizes
+        monkeypatch.setattr(Attention, "FEW_BLOCKS", few)
+        graph = kept(grads(0.125, True, 3), "attention", "attention_grad", like=specs)
+        modules.append(program(graph).sections["cuda"])
+    compile_all(modules)
 
 
 def test_the_engine_says_that_it_has_it() -> None:

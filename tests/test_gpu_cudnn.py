@@ -7,6 +7,7 @@ import ctypes
 import gc
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -329,3 +330,17 @@ def test_cudnn_has_its_functions_and_says_what_is_wrong(real) -> None:
     assert all(hasattr(real, name) for name in cudnn._FUNCTIONS)
     with pytest.raises(DeviceError, match="cudnnSetTensorNdDescriptor failed: CUDNN_STATUS_BAD_"):
         cudnn.Images.of((2, 6, -11, 10), phix.spec([1]).dtype).descriptor()
+
+
+def test_what_nvrtc_opens_later_is_loaded_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library of CUDA 13's package does not find its own by itself."""
+    loaded: list[str] = []
+    files = ("libnvrtc-builtins.so.12.9", "libnvrtc-builtins.so.13.0", "libnvrtc.so.13")
+    for file in files:
+        (tmp_path / file).touch()
+    monkeypatch.setattr(libraries, "_folders", lambda wheel: [tmp_path])
+    monkeypatch.setattr(libraries.ctypes, "CDLL", lambda path: loaded.append(Path(path).name))
+    libraries.load("nvrtc", "cuda_nvrtc", "kernels")
+    assert loaded == list(files[1:])

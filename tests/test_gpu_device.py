@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nccl_library
 import phix
 from gpu_programs import shapes
 from harness.cases import Case, table_cases
@@ -24,11 +26,32 @@ from phix import ops
 from phix.core.engines import engine
 from phix.core.errors import DeviceError
 from phix.core.graph import Graph
-from phix.kernels.gpu import ENGINE, device
+from phix.kernels.gpu import ENGINE, device, nccl
 from random_programs import draw_program, seeded
 from tests import random_graphs, random_networks
 from tests.test_control_flow import CASES as LOOPS
 
+# steps between ranks, and of what: one rank has its own back
+ONE_RANK = {
+    "sum": (), "gather": (0,), "rows": (0,), "scatter": (0,), "exchange": (0, 0), "permute": (0, 0),
+}  # fmt: skip
+
+
+def _put_together(left: Any, values: Any, right: Any) -> tuple[Any, ...]:
+    """What a decomposition determines: signs of its vectors are free, and which they are where
+    values are equal. Their products with each other are those of the identity."""
+    count = values.shape[-1]
+    whole = (left[..., :count] * values[..., None, :]) @ right[..., :count, :]
+    return values, whole, left.conj().swapaxes(-1, -2) @ left, right @ right.conj().swapaxes(-1, -2)
+
+
+def _of_eigh(w: Any, v: Any) -> tuple[Any, ...]:
+    return _put_together(v, w, v.conj().swapaxes(-1, -2)) if v.size else (w, v)
+
+
+SETTLED: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "svd": _put_together, "eigh": _of_eigh, "eigvalsh": _of_eigh,
+}  # fmt: skip
 CASES = {c.op.name: c for c in table_cases() if "elsewhere" not in c.test}
 pytestmark = [
     pytest.mark.gpu,
@@ -58,7 +81,9 @@ def test_the_table_in_every_dtype(case: Case) -> None:
         graph = phix.jit(call.fn).lower(*call.arrays).graph
         found, wanted = on_gpu(graph, call.arrays), on_cpu(graph, call.arrays)
         assert [f.dtype for f in found] == [w.dtype for w in wanted], call
-        assert_close(found, wanted, case.tolerance(*dtypes_of(call, wanted)))
+        settled = SETTLED.get(case.op.name, lambda *outputs: outputs)
+        tolerance = case.tolerance(*dtypes_of(call, wanted))
+        assert_close(settled(*found), settled(*wanted), tolerance)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -100,6 +125,16 @@ def test_sums_are_the_same_on_every_run(axis: Any) -> None:
     graph = phix.jit(lambda x: ops.sum(x, axis)).lower(x).graph
     runs = {on_gpu(graph, [x])[0].tobytes() for _ in range(5)}
     assert len(runs) == 1
+
+
+@pytest.mark.parametrize("how", ["eager", "known", "unknown"])
+def test_long_sums_keep_their_digits(how: str) -> None:
+    rng, spec = np.random.default_rng(0), [phix.spec(["n"])] if how == "unknown" else None
+    for f in (lambda x: ops.sum(x, [0]), lambda x: ops.cumsum(x, 0)[-1]):
+        run = f if how == "eager" else phix.jit(f, input_spec=spec)
+        for x in (np.full(40_000_000, 0.1, np.float32), rng.random(40_000_000, np.float32)):
+            found = run(phix.to_tensor(x, place="gpu")).item()
+            assert found == pytest.approx(x.sum(dtype=np.float64), rel=1e-6)
 
 
 def test_precision_of_float32_products() -> None:
@@ -312,7 +347,9 @@ def test_kernels_written_with_cupy(tmp_path: Path) -> None:
                     wanted = 2 * np.tanh(x) + y + 3
                     np.testing.assert_allclose(mixed(*there), x / 2 + y + 3, rtol=1e-6, atol=1e-6)
                     for _ in range(4):
-                        np.testing.assert_allclose(program(*there), wanted * 3, rtol=1e-5)
+                        np.testing.assert_allclose(
+                            program(*there), wanted * 3, rtol=1e-5, atol=1e-5
+                        )
                     if form is not forms[2]:
                         np.testing.assert_allclose(mixed(there[0], None), x / 2 + 3, rtol=1e-6)
             finally:
@@ -385,3 +422,28 @@ def test_memory_of_a_training_step_is_near_what_its_values_take() -> None:
     # results of two calls live at a time; each activation, and one or two cotangents
     assert held <= 3.5 * weights + (layers + 4) * activation + (64 << 20)
     assert np.isfinite(grads[0].numpy()).all()
+
+
+def test_collectives_of_one_rank_by_nccl() -> None:
+    """What one card can show of NCCL: its calls as CuPy has them, on streams and in recordings."""
+    cuda = device.cupy().cuda
+    if problem := nccl._problem(nccl_library.ThreadGroup("data", 1, 0, None), cuda):
+        pytest.skip(problem)
+    group = nccl_library.ThreadGroup("data", 1, 0, nccl_library.Talk(nccl_library.Clique(1), 0))
+    group.rank = 0
+    runtime = device.runtime()
+    link = nccl.link(group, 0, cuda)
+    rng = np.random.default_rng(0)
+    for dtype in ("bool", "int8", "uint32", "int64", "float32", "float64", "complex64"):
+        x = rng.normal(size=(1, 300)).astype(dtype)
+        for kind, detail in ONE_RANK.items():
+            out = runtime.empty(group.shape(kind, detail, x.shape), x.dtype)
+            link.run(kind, detail, runtime.upload(x), out, runtime.state()[0], None)
+            np.testing.assert_array_equal(runtime.download(out).ravel(), x.ravel(), kind)
+    for kind, detail in ONE_RANK.items():
+        step = lambda x: ops.rank_step(ops.tanh(x), group, kind, detail)  # noqa: B023, E731
+        program = phix.jit(lambda x: ops.sum(step(x) * 2.0))  # noqa: B023
+        there = phix.to_tensor(rng.normal(size=(1, 300)), place="gpu")
+        wanted = 2 * np.tanh(there.numpy()).sum()
+        for _ in range(4):  # as it comes, recorded, replayed
+            np.testing.assert_allclose(program(there).numpy(), wanted, rtol=1e-12)

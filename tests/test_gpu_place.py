@@ -325,6 +325,30 @@ def test_loops_and_branches_over_single_values(gpu, name: str) -> None:
     assert phix.to_tensor(0.0).to("gpu").item() == 0.0
 
 
+def test_sizes_that_data_tell_in_branches(gpu) -> None:
+    def total(x: Any) -> Any:
+        sums = phix.scan(lambda c, v: (c, x[x > v].sum()), 0.0, x)[1]
+        return phix.cond(x[0] > 0, lambda s: (s[s > 1] ** 2.0).sum(), lambda s: s.sum(), sums)
+
+    x = np.array([0.5, 2.0, 3.0])
+    for sign, wanted in ((1.0, 5.0**2 + 3.0**2), (-1.0, -0.5 - 2.5)):
+        assert phix.jit(total)(phix.to_tensor(sign * x, place="gpu")).item() == wanted
+
+
+def test_bases_of_empty_matrices_are_those_of_numpy(gpu) -> None:
+    for shape in ((3, 0), (2, 3, 0), (0, 3)):
+        a = np.ones(shape)
+        for ours, theirs in (
+            (
+                phix.linalg.qr(phix.to_tensor(a, place="gpu"), "complete"),
+                np.linalg.qr(a, "complete"),
+            ),
+            (phix.linalg.svd(phix.to_tensor(a, place="gpu"), True), np.linalg.svd(a, True)),
+        ):
+            for x, y in zip(ours, theirs, strict=True):
+                np.testing.assert_array_equal(x.numpy(), y)
+
+
 def test_numbers_brought_to_another_place_are_not_written_to(gpu) -> None:
     g = on() * 0.0 + 5.0
     assert phix.to_tensor(1.0).add_(g).item() == 6.0

@@ -45,6 +45,12 @@ def test_what_shares_memory_is_not_side_by_side() -> None:
     assert [len(wave) for wave in alone] == [1] * len(steps)
 
 
+def test_a_step_that_touches_nothing_is_in_a_wave() -> None:
+    """What a branch does whose results are computed by others, say."""
+    steps: list[ir.Step] = [ir.Kernel([]), ir.Kernel([])]
+    assert waves(steps, ir.owner) == [steps]
+
+
 def test_two_products_do_not_share_the_workspace_of_the_library() -> None:
     f = lambda x, w: (ops.tanh(x @ w), ops.sin(x @ (w + 1.0)), ops.sum(x))  # noqa: E731
     found = waves(steps_of(f, phix.spec([64, 64]), phix.spec([64, 64])), ir.owner)

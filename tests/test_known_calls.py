@@ -166,15 +166,15 @@ print(frames(lambda: phix.jit(lambda x: (ops.sin(x) * x).sum())(x)))
 
 
 def test_hops_of_a_first_compiled_call(tmp_path: Path) -> None:
-    """With what is loaded on the way, and no program on disk. Tests compile with more checks, so
-    it is counted in a process of its own."""
+    """With what is loaded on the way (rules of ops too), and no program on disk. Tests compile with
+    more checks, so it is counted in a process of its own."""
     around = {k: v for k, v in os.environ.items() if not k.startswith("PHIX_")}
     around["PHIX_CACHE_DIR"] = str(tmp_path)
     run = subprocess.run(
         [sys.executable, "-c", _FIRST_CALL],
         capture_output=True, text=True, check=True, env=around, cwd=Path(__file__).parents[1],
     )  # fmt: skip
-    assert int(run.stdout) <= 3600
+    assert int(run.stdout) <= 3850
 
 
 def test_ints_that_no_text_is_made_of_are_refused_as_others_are() -> None:

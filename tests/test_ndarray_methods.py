@@ -299,6 +299,7 @@ def test_methods_with_arguments_that_say_nothing_true() -> None:
         (lambda: x.gather(1, phix.to_tensor([0])), r"gather takes \(index, axis\)"),
         (lambda: x.index_select(0, phix.to_tensor([1])), r"takes \(index, axis\)"),
         (lambda: x.scatter(1, phix.to_tensor([[0]]), x), "put_along_axis"),
+        (lambda: x.scatter_(1, phix.to_tensor([[0]]), x), r"scatter_ takes .*x\.put_along_axis"),
         (lambda: x.where(x > 0, x), r"phix\.ops\.where\(condition"),
         (lambda: phix.zeros(2, 3), r"phix\.zeros\(\[2, 3\]\)"),
         (lambda: x.astype("int32", casting="safe"), "casting"),

@@ -321,3 +321,16 @@ def test_ranks_that_do_not_do_the_same():
         "rank 1: the end of spmd of program",
     ):
         assert text in found.stdout, found.stdout
+
+
+def test_processes_of_another_launcher_are_refused():
+    """mpi4py's MPI finds each of them alone, so that sums would be those of one rank."""
+    launcher()
+    code = "import phix; phix.parallel.mesh({'data': 2})"
+    alone = {k: v for k, v in os.environ.items() if not k.startswith(("PMI_", "OMPI_"))}
+    env = {**alone, "OMPI_COMM_WORLD_SIZE": "2", "PYTHONPATH": str(ROOT)}
+    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert re.search(
+        r"ArgumentError: mesh: \{'data': 2\} is a mesh of 2 processes, .* the launcher says .*"
+        r"mpi4py's MPI \([\w ]+\) finds 1; start them by the mpiexec of that MPI", found.stderr,
+    ), found.stderr  # fmt: skip

@@ -35,14 +35,14 @@ def normal(*dims: int) -> np.ndarray:
 @pytest.fixture
 def known() -> Iterator[dict[str, Any]]:
     """The table of patterns, put back afterwards."""
-    before = dict(patterns.PATTERNS)
-    names = set(patterns.rewrites.REWRITES)
-    patterns.PATTERNS.clear()
-    yield patterns.PATTERNS
-    patterns.PATTERNS.clear()
-    patterns.PATTERNS.update(before)
-    for name in set(patterns.rewrites.REWRITES) - names:
-        del patterns.rewrites.REWRITES[name]
+    before = dict(patterns.known())
+    names = set(patterns.rewrites.known())
+    patterns.known().clear()
+    yield patterns.known()
+    patterns.known().clear()
+    patterns.known().update(before)
+    for name in set(patterns.rewrites.known()) - names:
+        del patterns.rewrites.known()[name]
 
 
 def multiply_add() -> patterns.Pattern:
@@ -467,9 +467,9 @@ def test_patterns_speak_of_ops_and_attributes_that_are_there() -> None:
             yield node
             yield from (c for part in node.inputs for c in calls(part))
 
-    found = [c for p in patterns.PATTERNS.values() for c in calls(p.form)]
+    found = [c for p in patterns.known().values() for c in calls(p.form)]
     assert {"matmul", "softmax", "where"} <= {c.op_name for c in found}
     for each in found:
         op = OPS[each.op_name]
         assert len(each.inputs) == len(op.inputs) and set(each.attrs) <= set(op.attr_names)
-    assert {p.gives for p in patterns.PATTERNS.values()} <= OPS.keys()
+    assert {p.gives for p in patterns.known().values()} <= OPS.keys()

@@ -691,3 +691,24 @@ def test_on_a_gpu() -> None:
         same(rows(x)[0], np.unique(np.round(X), axis=0))
         with pytest.raises(ShapeError, match="reshape"):
             run(lambda x: ops.reshape(x[x > 0], [12]) + 1.0)(x)
+
+
+CALLED: dict[str, Callable[[Any], Any]] = {
+    "kthvalue": lambda x: ops.kthvalue(x, 9),
+    "dot": lambda x: ops.dot(x, np.ones(9)),
+    "bmm": lambda x: ops.bmm(x[None, None], np.ones((1, 9, 2))),
+    "split": lambda x: ops.split(x, [1, 8], 0),
+    "stack": lambda x: ops.stack([x, np.ones(9)]),
+    "mode": lambda x: ops.mode(x[x > 100]),
+    "layer_norm": lambda x: ops.layer_norm(x[None], np.ones(9), np.ones(9), 1e-5, 1),
+    "mse_loss": lambda x: phix.nn.functional.mse_loss(x, np.ones(9)),
+    "rms_norm": lambda x: phix.nn.functional.rms_norm(x[None], [9], np.ones(9)),
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_a_refusal_in_the_run_names_the_op_that_was_called(name: str) -> None:
+    f = CALLED[name]
+    for run in (f, phix.jit(f)):
+        with pytest.raises(PhixError, match=rf"^{name}[:(].*\(at .*test_run_time_sizes\.py:\d+\)"):
+            phix.jit(lambda x, run=run: run(x[x > 0]))(X.ravel())

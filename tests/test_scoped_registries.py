@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,13 @@ TABLE = """
 
 def state() -> Any:
     """All that registries hold, as things to compare."""
+    rules.check_table()  # all is imported
     phix_ops = sys.modules["phix.ops"]
     return (
-        {name: dict(vars(op)) for name, op in rules.OPS.items()},
+        {n: [getattr(op, field.name) for field in fields(op)] for n, op in rules.OPS.items()},
         dict(rules.INFER_META), {k: dict(v) for k, v in rules._RULES.items()},
         set(rules.BUILT_IN), set(rules.EXTENDED), dict(rules._SIMPLIFICATIONS),
-        dict(rewrites.REWRITES), dict(patterns.PATTERNS), dict(kernel_registry.BACKENDS),
+        dict(rewrites.known()), dict(patterns.known()), dict(kernel_registry.BACKENDS),
         {name: dict(k) for name, k in kernel_registry.KERNELS.items() if k},
         places.kinds(), engines.engine_kinds(), list(phix_ops.__all__),
         sorted(vars(phix_ops)), sorted(dir(phix.Tensor)),

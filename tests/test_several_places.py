@@ -313,3 +313,26 @@ def test_random_graphs_wander_between_places(device: Toy, group: int, seed: int)
                 for result, node in zip(results, program.expected(), strict=True):
                     assert not difference(result.to("cpu"), node), f"seed {number}:\n{program}"
             del found, results, result, inputs
+
+
+SPECIAL = {
+    "expn": lambda x: phix.scipy.special.expn(2.0, x),
+    "dawsn": lambda x: phix.scipy.special.dawsn(x),
+    "owens_t": lambda x: phix.scipy.special.owens_t(x, 0.5),
+    "fresnel": lambda x: phix.scipy.special.fresnel(x),
+    "sici": lambda x: phix.scipy.special.sici(x),
+    "bessel_jn": lambda x: phix.scipy.special.bessel_jn(x, v=3),
+    "wofz": lambda x: phix.scipy.special.wofz(x),
+    "multigammaln": lambda x: phix.scipy.special.multigammaln(x + 3.0, 2),
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_what_functions_know_by_heart_goes_where_their_arguments_are(
+    device: Toy, name: str
+) -> None:
+    """Nodes and weights of their rules, say, in calls that are not compiled."""
+    x = np.array([0.3, 1.7, 9.0])
+    for found, wanted in zip(*(phix.tree.leaves(SPECIAL[name](on(p, x))) for p in ("toy", "cpu"))):
+        assert places(found) == ["toy:0"]
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)

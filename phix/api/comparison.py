@@ -124,8 +124,8 @@ class Comparison:
         first = self.rewrites[0]
         if self.proved:
             yield f"proved: {first} changes what the loops mean: {self.proved}"
-        if first in passes.REWRITES:
-            yield f"{first}: {passes.REWRITES[first].what}; jit(f, disable={first!r}) leaves it out"
+        if first in passes.known():
+            yield f"{first}: {passes.known()[first].what}; jit(f, disable={first!r}) leaves it out"
 
 
 _WITHOUT = "jit without "
@@ -163,8 +163,8 @@ def compare(
     >>> phix.debug.compare(lambda x: phix.ops.softmax(x) * 2.0, rewrites="fuse")(x)
     compare(<lambda>): eager calls and 3 ways to compile agree
     """
-    names = tuple(passes.REWRITES) if rewrites is None else rewrites
-    left_out = [n for n in passes.REWRITES if n in passes.checked(names, "debug.compare")]
+    names = tuple(passes.known()) if rewrites is None else rewrites
+    left_out = [n for n in passes.known() if n in passes.checked(names, "debug.compare")]
     if isinstance(function, Jitted):
         if function.static_argnums or function.static_argnames:
             raise ArgumentError(
@@ -209,7 +209,7 @@ class _Comparing:
         runs: dict[str, Wrong | None] = {"jit": self._wrong((), expected)}
         for name in self.left_out:
             runs[_WITHOUT + name] = self._wrong((name,), expected)
-        runs[EVERY] = self._wrong(tuple(passes.REWRITES), expected)
+        runs[EVERY] = self._wrong(tuple(passes.known()), expected)
         found = Comparison(function_name(self.function), runs)
         if found:
             return found
@@ -293,7 +293,7 @@ class _Comparing:
 
 def _names_of(run: str) -> tuple[str, ...]:
     name = run.removeprefix(_WITHOUT)
-    return tuple(passes.REWRITES) if run == EVERY else (name,)
+    return tuple(passes.known()) if run == EVERY else (name,)
 
 
 def _up_to(graph: Graph, last: int) -> Graph:

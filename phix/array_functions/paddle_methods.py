@@ -179,12 +179,13 @@ class PaddleMethods:
 
     def scatter(self: Shaped, index: Any, updates: Any, overwrite: bool = True) -> Tensor:
         """The tensor with the rows of ``updates`` at indices, or added there to zeros."""
-        if isinstance(index, (int, np.integer)):
-            raise ArgumentError(
-                f"scatter takes (index, updates), found {described(index)} for index; along an "
-                "axis write x.put_along_axis(index, values, axis)"
-            )
+        _check_rows("scatter", index, "x.put_along_axis(index, values, axis)")
         return ops.scatter(self, index, updates, overwrite)
+
+    def scatter_(self: Shaped, index: Any, updates: Any, overwrite: bool = True) -> Tensor:
+        """:meth:`scatter` in the memory of the tensor, not to be used after it."""
+        _check_rows("scatter_", index, "x = x.put_along_axis(index, values, axis)")
+        return ops.scatter_(self, index, updates, overwrite)
 
     def take_along_axis(
         self: Shaped, indices: Any, axis: int, broadcast: bool = True
@@ -301,6 +302,15 @@ def _check_order(name: str, index: Any, axis: Any, way: str) -> None:
         raise ArgumentError(
             f"{name} takes (index, axis), found {described(index)} for index and "
             f"{described(axis)} for axis; write x.{way}"
+        )
+
+
+def _check_rows(name: str, index: Any, way: str) -> None:
+    """torch's scatter has the axis first."""
+    if isinstance(index, (int, np.integer)):
+        raise ArgumentError(
+            f"{name} takes (index, updates), found {described(index)} for index; along an axis "
+            f"write {way}"
         )
 
 

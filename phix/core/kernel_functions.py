@@ -15,6 +15,7 @@ from phix.core.graph import flat, map_entries
 from phix.core.kernel_arguments import ANY, KernelKey
 from phix.core.kernel_context import KernelContext, Unsized
 from phix.core.kernel_registry import BACKENDS, Kernel, argument_names
+from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place, as_place
 from phix.core.rules import get_op
@@ -52,12 +53,12 @@ class KernelFunction:
             )
         self._check(ctx, dict(zip(names, args)))
         inputs, outputs = args[: -len(op.outputs)], args[-len(op.outputs) :]
-        if kernel is not None and self._runs_here(kernel, ctx.place):
-            kernel_calls.run_args(kernel, op, ctx, inputs, outputs)
-            return
         by_name = dict(zip(names, inputs))
         given = tuple([by_name.get(a.name, a.default) for a in op.args])
         tensors, attrs = op.split(given)
+        if kernel is not None and self._runs_here(kernel, ctx, tensors, attrs):
+            kernel_calls.run_args(kernel, op, ctx, inputs, outputs)
+            return
         with (
             context.active(context.base()),
             libraries.pinning(self.library),
@@ -85,10 +86,18 @@ class KernelFunction:
                     f"{ctx.place}, of a dtype of phix, found {described(odd[0])}"
                 )
 
-    def _runs_here(self, kernel: Kernel, place: Place) -> bool:
-        """Whether it is a function of storage on that place, without further ado."""
+    def _runs_here(
+        self, kernel: Kernel, ctx: KernelContext, inputs: tuple[Any, ...], attrs: tuple[Any, ...]
+    ) -> bool:
+        """Whether it is a function of storage on the place, without further ado, that is for these
+        inputs and attributes."""
         kind = BACKENDS[kernel.key.backend].place_kind
-        return kernel.function is not None and kernel.is_plain and kind == place.kind
+        if kernel.function is None or not kernel.is_plain or kind != ctx.place.kind:
+            return False
+        if kernel.fits is None:
+            return True
+        metas = map_entries(lambda x: MetaTensor(tuple(x.shape), x.dtype), inputs)
+        return kernel.fits(metas, attrs, ctx)
 
 
 def _fill(ctx: KernelContext, out: Any, result: Any) -> None:

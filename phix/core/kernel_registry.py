@@ -26,6 +26,8 @@ from phix.core.op import Op
 from phix.core.rules import get_op
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+# fits(metas, attrs, ctx): see register_kernel
+Fits = Callable[[tuple[Any, ...], tuple[Any, ...], Union[KernelContext, None]], bool]
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ class Kernel:
     None where the engine knows. A ``recordable`` one only starts work on the stream of ``ctx``, in
     memory that is given or allocated through ``ctx``: an engine may record what it starts. One that
     is ``native`` has code that the engine of the CPU links programs with, in place of the function.
-    ``inputs`` and ``outputs`` say where arguments are to differ from the key.
+    ``inputs`` and ``outputs`` say where arguments are to differ from the key, and ``fits`` which
+    calls it is for.
     """
 
     op_name: str
@@ -66,6 +69,7 @@ class Kernel:
     native: Any = None
     inputs: States = ()
     outputs: States = ()
+    fits: Fits | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -193,7 +197,7 @@ def listed_dtypes(dtypes: DTypes) -> list[Any]:
         ) from None
 
 
-@takes(states=FUNCTION | NONE)
+@takes(states=FUNCTION | NONE, fits=FUNCTION | NONE)
 def register_kernel(
     op_name: str,
     backend: str,
@@ -204,6 +208,7 @@ def register_kernel(
     recordable: bool = False,
     native: Any = None,
     states: Callable[[KernelArguments], None] | None = None,
+    fits: Callable[..., bool] | None = None,
 ) -> Callable[[_F], _F]:
     """Register the decorated function as a kernel of an op.
 
@@ -221,6 +226,11 @@ def register_kernel(
             "float32"``, ``kernel.input("filter").layout = "NHWC"``. Copies, casts and
             transpositions are put in where programs are made. A kernel that asks for a dtype
             which cannot hold what a call gives is not chosen for that call.
+        fits: whether the kernel is for a call, as ``fits(metas, attrs, ctx)``: a MetaTensor for
+            each input (None for an absent one, a tuple for a list), the attributes, and None for
+            ``ctx`` where programs are made, when sizes may be unknown. Where it says no, the next
+            one that has the op is chosen. A program of a GPU asks again before it runs with sizes
+            it has not met, and ``ctx`` is that of the run then.
 
     The form of the function is that of PHI's kernels, ``kernel(ctx, *inputs, *attrs, *outputs)``:
     see :class:`Kernel`.
@@ -240,6 +250,7 @@ def register_kernel(
         _check_signature(op, function)
         _warn_unused(op, known_backend(backend))
         how = {"takes_unread": takes_unread, "recordable": recordable, "native": native}
+        how["fits"] = fits
         own = _own_dtypes(op, wanted)
         _add(op_name, backend, layout, own, states, function=function, **how)
         return function

@@ -49,10 +49,11 @@ def chain(backend: str) -> Iterator[Backend]:
 
 class Given(NamedTuple):
     """What is known of a call besides its key: for each input the dtypes of its tensors, and the
-    layouts with blocks that their sizes do not allow."""
+    layouts with blocks that their sizes do not allow, and the kernels that are not for it."""
 
     dtypes: tuple[tuple[np.dtype, ...], ...] = ()
     unfit: frozenset[str] = frozenset()
+    refusing: frozenset[KernelKey] = frozenset()
 
 
 NOTHING = Given()
@@ -81,7 +82,9 @@ def lookup(op: Op | str, key: KernelKey, given: Given = NOTHING) -> Kernel | Non
 
 def takes(kernel: Kernel, given: Given) -> bool:
     """Whether the dtypes that the kernel wants inputs in hold all values of those given, and their
-    sizes its blocks."""
+    sizes its blocks, and the kernel is for such calls."""
+    if kernel.key in given.refusing:
+        return False
     asked = zip(kernel.inputs, given.dtypes)
     return kernel.key.layout not in given.unfit and all(
         a is None or all(map(a.holds, dtypes)) for a, dtypes in asked
@@ -195,6 +198,12 @@ def _logger() -> Any:
     import logging  # which takes longer than all that is said with it, mostly nothing
 
     return logging.getLogger("phix.kernels")
+
+
+def refusing(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> frozenset[KernelKey]:
+    """The keys of the op's kernels that are not for a call with such inputs."""
+    kernels = KERNELS.get(op.name, {}).values()
+    return frozenset(k.key for k in kernels if k.fits and not k.fits(metas, attrs, None))
 
 
 def chosen_function(equation: Equation) -> Kernel | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from phix.core import rule_modules
 from phix.core.dtypes import STORAGE
 
 
@@ -82,20 +83,20 @@ class Op:
     kernel: dict[str, Any] = field(default_factory=dict)
     where: str = ""  # the file of the entry; with its line where that was read just now
 
-    # Rules, filled in by core.rules.
-    decomposition: Callable[..., Any] | None = None
-    jvp_rule: Callable[..., Any] | None = None
-    vjp_rule: Callable[..., Any] | None = None
-    kind_vjp_rule: Callable[..., Any] | None = None
-    jet_rule: Callable[..., Any] | None = None
-    batch_rule: Callable[..., Any] | None = None
-    collective_rule: Callable[..., Any] | None = None
-    rank_rule: Callable[..., Any] | None = None
-    normalize: Callable[..., Any] | None = None
-    index_rule: Callable[..., Any] | None = None
-    operand_rule: Callable[..., Any] | None = None
-    size_rule: Callable[..., Any] | None = None
-    simplifications: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    # Rules, filled in by core.rules: an op has none until one is asked for.
+    decomposition: Callable[..., Any] | None = field(init=False)
+    jvp_rule: Callable[..., Any] | None = field(init=False)
+    vjp_rule: Callable[..., Any] | None = field(init=False)
+    kind_vjp_rule: Callable[..., Any] | None = field(init=False)
+    jet_rule: Callable[..., Any] | None = field(init=False)
+    batch_rule: Callable[..., Any] | None = field(init=False)
+    collective_rule: Callable[..., Any] | None = field(init=False)
+    rank_rule: Callable[..., Any] | None = field(init=False)
+    normalize: Callable[..., Any] | None = field(init=False)
+    index_rule: Callable[..., Any] | None = field(init=False)
+    operand_rule: Callable[..., Any] | None = field(init=False)
+    size_rule: Callable[..., Any] | None = field(init=False)
+    simplifications: tuple[tuple[str, Callable[..., Any]], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         inputs: list[Arg] = []
@@ -142,7 +143,35 @@ class Op:
         self.is_ring = "ring" in self.traits
         self.has_effect = "side_effect" in self.traits and not self.binds_dim
         self.joins_ranks = "collective" in self.traits and "local" not in self.traits
+        # The tensor that the op is a method of.
+        first = self.args[0] if self.args else None
+        is_given = first is not None and first.type == "Tensor" and not first.optional
+        self.receiver = first.name if first is not None and is_given else ""
         self.single_output = len(self.outputs) == 1 and not self.outputs[0].is_list
+
+    @classmethod
+    def declared(cls, read: Callable[[], Op], **facts: Any) -> Op:
+        """An op with these facts; all are read when one of the others is first asked for."""
+        op = cls.__new__(cls)
+        vars(op).update(facts, _read=read)
+        return op
+
+    if not TYPE_CHECKING:  # which would take every name for one of these
+
+        def __getattr__(self, name: str) -> Any:
+            """What the op does not have yet: its facts are read, and for a rule the modules of its
+            family imported."""
+            known = vars(self)
+            read = known.get("_read")
+            if read is not None:  # two threads may both read them, to the same effect
+                known.update(vars(read()), _read=None)
+            if name in known:
+                return known[name]
+            if name not in RULES:
+                raise AttributeError(f"an op has no attribute {name!r}")
+            for subject in (self.where, *RULES[name]):
+                rule_modules.import_for(subject)
+            return known.setdefault(name, () if name == "simplifications" else None)
 
     @property
     def is_primitive(self) -> bool:
@@ -187,6 +216,20 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+# A default is one of __init__ alone: on the class it would answer for facts that are not read yet.
+for _fact in fields(Op):
+    if _fact.name in vars(Op):
+        delattr(Op, _fact.name)
+
+# Rule -> subjects of core.rule_modules with rules of that kind, besides the op's family.
+RULES: dict[str, tuple[str, ...]] = {
+    "decomposition": (), "jvp_rule": (), "vjp_rule": (), "kind_vjp_rule": (),
+    "jet_rule": (rule_modules.JETS,), "batch_rule": (), "collective_rule": (), "rank_rule": (),
+    "normalize": (), "index_rule": (), "operand_rule": (), "size_rule": (),
+    "simplifications": (rule_modules.REWRITES,),
+}  # fmt: skip
 
 
 def _default_text(arg: Arg) -> str:

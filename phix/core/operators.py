@@ -235,8 +235,8 @@ WRITTEN_METHODS: tuple[str, ...] = (
     "flatten_", "gather", "histogram", "index_add", "index_select", "kthvalue", "logcumsumexp",
     "logsumexp", "matrix_rank", "median", "nanmedian", "ndimension", "norm", "pinv",
     "put_along_axis", "take_along_axis",
-    "repeat_interleave", "reshape_", "scatter", "split", "tensordot", "tile", "topk", "transpose_",
-    "unfold", "unique", "unique_consecutive", "where",
+    "repeat_interleave", "reshape_", "scatter", "scatter_", "split", "tensordot", "tile", "topk",
+    "transpose_", "unfold", "unique", "unique_consecutive", "where",
 )  # fmt: skip
 
 
@@ -303,8 +303,7 @@ def install_methods(ops_module: Any) -> None:
     """Make each op whose first argument is a tensor a method of that name, ``relu_`` too."""
     functions = vars(ops_module)
     for op_name, op in OPS.items():
-        first = op.args[0] if op.args else None
-        if first is None or first.type != "Tensor" or first.optional or first.name in NO_SELF:
+        if not op.receiver or op.receiver in NO_SELF:
             continue
         for name in (op_name, f"{op_name}_") if op.inplace else (op_name,):
             is_there = name in functions  # the module would search for a name that is not

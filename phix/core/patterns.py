@@ -28,7 +28,7 @@ from itertools import permutations
 from typing import Any
 
 from phix.core import dtypes as dt
-from phix.core import registries, rewrites
+from phix.core import registries, rewrites, rule_modules
 from phix.core.graph import Equation, Graph, Literal, Variable, flat
 
 
@@ -148,8 +148,14 @@ class Pattern:
         return replacement
 
 
-PATTERNS: dict[str, Pattern] = {}
-registries.contents(PATTERNS)
+_PATTERNS: dict[str, Pattern] = {}
+registries.contents(_PATTERNS)
+
+
+def known() -> dict[str, Pattern]:
+    """All patterns by name."""
+    rule_modules.import_for(rule_modules.REWRITES)
+    return _PATTERNS
 
 
 def pattern(name: str, what: str, gives: str) -> Callable[[Callable[..., Node]], Pattern]:
@@ -160,10 +166,11 @@ def pattern(name: str, what: str, gives: str) -> Callable[[Callable[..., Node]],
     """
 
     def decorator(function: Callable[..., Node]) -> Pattern:
+        rule_modules.import_before(function, rule_modules.REWRITES)
         rewrites.add(name, "places", what)
         values = [AnyValue(p) for p in inspect.signature(function).parameters]
-        PATTERNS[name] = Pattern(name, what, gives, function(*values))
-        return PATTERNS[name]
+        _PATTERNS[name] = Pattern(name, what, gives, function(*values))
+        return _PATTERNS[name]
 
     return decorator
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from phix.core import rule_modules
+
 Restore = Callable[[], None]
 Save = TypeVar("Save", bound=Callable[[], Restore])
 
@@ -65,6 +67,7 @@ def scoped_registries() -> Iterator[None]:
     >>> phix.ops.tanh(0.0).item()
     0.0
     """
+    rule_modules.import_for(rule_modules.ALL)  # what is imported later would be taken back, too
     restores = [save() for save in _PARTS]
     try:
         yield

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from phix.core import registries
+from phix.core import registries, rule_modules
 from phix.core.context import context, note_block
 from phix.core.errors import ArgumentError
 
@@ -26,14 +26,25 @@ class Rewrite:
     what: str
 
 
-REWRITES: dict[str, Rewrite] = {}
-registries.contents(REWRITES)
+_REWRITES: dict[str, Rewrite] = {}
+registries.contents(_REWRITES)
+
+
+def known() -> dict[str, Rewrite]:
+    """All rewrites by name, those of algebra and patterns too."""
+    rule_modules.import_for(rule_modules.REWRITES)
+    return _REWRITES
+
+
+def is_known(name: str) -> bool:
+    """Whether a rewrite of that name has been added by now."""
+    return name in _REWRITES
 
 
 def add(name: str, stage: str, what: str) -> None:
     """Put a row into the table; a name stands there once."""
-    assert stage in STAGES and name not in REWRITES, name
-    REWRITES[name] = Rewrite(name, stage, what)
+    assert stage in STAGES and name not in _REWRITES, name
+    _REWRITES[name] = Rewrite(name, stage, what)
 
 
 for _row in (
@@ -99,10 +110,10 @@ def checked(names: object, where: str) -> frozenset[str]:
         ArgumentError: one does not.
     """
     given = (names,) if isinstance(names, str) else tuple(names)  # type: ignore[arg-type]
-    unknown = [n for n in given if n not in REWRITES]
+    unknown = [n for n in given if n not in known()]
     if unknown:
         raise ArgumentError(
-            f"{where}: no rewrite {unknown[0]!r}; there are {', '.join(sorted(REWRITES))} "
+            f"{where}: no rewrite {unknown[0]!r}; there are {', '.join(sorted(known()))} "
             "(phix.debug.passes() says what each does)"
         )
     return frozenset(given)

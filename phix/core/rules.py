@@ -1,7 +1,8 @@
 """The registries of ops and of their rules, and the decorators that fill them.
 
 Rules are registered by op name, in any order relative to the ops; an op takes its rules the
-moment both are known. ``complete()`` raises for a rule that no op ever claimed.
+moment both are known. Those of phix are imported when they are first asked for
+(:mod:`phix.core.rule_modules`).
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from phix.core import hints, registries, rewrites
+from phix.core import hints, registries, rewrites, rule_modules
 from phix.core.errors import OpTableError, UnknownOpError
-from phix.core.op import Op
+from phix.core.op import RULES, Op
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -19,18 +20,7 @@ OPS: dict[str, Op] = {}
 INFER_META: dict[str, Callable[..., Any]] = {}
 # field of Op -> op name -> rule
 _RULES: dict[str, dict[str, Callable[..., Any]]] = {
-    "decomposition": {},
-    "jvp_rule": {},
-    "vjp_rule": {},
-    "kind_vjp_rule": {},
-    "jet_rule": {},
-    "batch_rule": {},
-    "collective_rule": {},
-    "rank_rule": {},
-    "normalize": {},
-    "index_rule": {},
-    "operand_rule": {},
-    "size_rule": {},
+    slot: {} for slot in RULES if slot != "simplifications"
 }
 # Ops of the table that comes with phix, and ops with rules from elsewhere: programs of those depend
 # on code that no cache on disk knows.
@@ -46,6 +36,9 @@ registries.contents(OPS, INFER_META, _RULES, BUILT_IN, EXTENDED, CODE, _SIMPLIFI
 @registries.part
 def _as_they_are() -> Callable[[], None]:
     """The rules that ops have taken."""
+    for op in OPS.values():
+        for slot in RULES:  # each op has them all then, None if there is none
+            getattr(op, slot)
     known = [(op, dict(vars(op))) for op in OPS.values()]
 
     def restore() -> None:
@@ -66,7 +59,8 @@ def add_op(op: Op) -> Op:
     for slot, rules in _RULES.items():
         if op.name in rules:
             setattr(op, slot, rules[op.name])
-    op.simplifications = tuple(_SIMPLIFICATIONS.get(op.name, ()))
+    if op.name in _SIMPLIFICATIONS:
+        op.simplifications = tuple(_SIMPLIFICATIONS[op.name])
     return op
 
 
@@ -85,7 +79,7 @@ def get_op(name: str) -> Op:
 
 def note_origin(op_name: str, rule: Callable[..., Any]) -> None:
     """Remember an op that code outside of phix says something about."""
-    if rule.__module__.partition(".")[0] != "phix":
+    if not rule_modules.is_own(rule):
         EXTENDED.add(op_name)
 
 
@@ -102,6 +96,13 @@ def _register(slot: str, op_name: str) -> Callable[[Rule], Rule]:
     def decorator(rule: Rule) -> Rule:
         note_origin(op_name, rule)
         known = _RULES[slot]
+        if op_name in OPS:
+            rule_modules.import_before(rule, OPS[op_name].where, *RULES[slot])
+        elif rule.__module__.startswith("phix.primitives."):
+            raise OpTableError(
+                f"{rule.__module__} has a {slot} for {op_name!r}, which phix.ops does not have; "
+                "add its entry to the op table and run `make ops`, or remove the rule"
+            )
         if op_name in known:
             raise OpTableError(
                 f"op {op_name!r} has a {slot} already, in {known[op_name].__module__}; "
@@ -124,6 +125,7 @@ def infer_meta(name: str) -> Callable[[Rule], Rule]:
     """
 
     def decorator(rule: Rule) -> Rule:
+        rule_modules.import_before(rule, rule_modules.ALL)
         if name in INFER_META:
             raise OpTableError(f"infer_meta function {name!r} is registered already")
         INFER_META[name] = rule
@@ -156,6 +158,9 @@ def infer_meta_rule(op: Op) -> Callable[..., Any] | MetaOf:
             "`infer_meta: {func: UnchangedInferMeta, param: [x]}`, or another function, to its "
             f"entry, or register @phix.core.rules.decompose({op.name!r})"
         )
+    for subject in (op.where, rule_modules.ALL):
+        if name not in INFER_META:
+            rule_modules.import_for(subject)
     if name not in INFER_META:
         hint = f"{hints.proposal(name, INFER_META)} ".lstrip()
         raise OpTableError(
@@ -296,7 +301,8 @@ def simplify(name: str, what: str, *op_names: str) -> Callable[[Rule], Rule]:
     """
 
     def decorator(rule: Rule) -> Rule:
-        if name not in rewrites.REWRITES:
+        rule_modules.import_before(rule, rule_modules.REWRITES)
+        if not rewrites.is_known(name):
             rewrites.add(name, "graph", what)
         for op_name in op_names:
             note_origin(op_name, rule)
@@ -308,21 +314,20 @@ def simplify(name: str, what: str, *op_names: str) -> Callable[[Rule], Rule]:
     return decorator
 
 
-def complete() -> None:
-    """End the table that comes with phix.
+def end_table() -> None:
+    """Note the ops that come with phix: all there are now."""
+    BUILT_IN.update(OPS)
+
+
+def check_table() -> None:
+    """Import all rules of the ops that come with phix.
 
     Raises:
         OpTableError: a rule or a name leads nowhere.
     """
-    algebra: dict[str, Any] = {op: known[0][1] for op, known in _SIMPLIFICATIONS.items()}
-    for slot, rules in [*_RULES.items(), ("simplification", algebra)]:
-        for name, rule in rules.items():
-            if name not in OPS:
-                raise OpTableError(
-                    f"{rule.__module__} has a {slot} for {name!r}, which phix.ops does not have; "
-                    "add its entry to the op table and run `make ops`, or remove the rule"
-                )
-    for op in OPS.values():
+    rule_modules.import_for(rule_modules.ALL)
+    for name in BUILT_IN:
+        op = OPS[name]
         if op.backward is not None and op.backward not in OPS:
             raise OpTableError(
                 f"{op.where}: op {op.name!r} names backward {op.backward!r}, which has no entry; "
@@ -330,4 +335,3 @@ def complete() -> None:
             )
         if op.decomposition is None or op.infer_meta_name is not None:
             infer_meta_rule(op)
-    BUILT_IN.update(OPS)

@@ -96,7 +96,7 @@ class Settings:
     most_sizes_of_a_step: int = _kept(
         256, "sizes", "sizes for which a step of a program that runs step by step is settled"
     )
-    most_cudnn_plans: int = _kept(256, "plans", "descriptors of convolutions by cuDNN")
+    most_cudnn_plans: int = _kept(256, "plans", "of convolutions and of attention by cuDNN")
     most_cache_bytes: int = _kept(512 << 20, "bytes", "programs in the folder of the disk cache")
     writes_between_trims: int = _kept(
         64, "writes", "after which that folder is looked through; an eighth of its entries, if more"

@@ -33,6 +33,8 @@ class Source(NamedTuple):
 
     ``passes`` are the derivatives on the way from there, as in ("backward", "tangent") for the
     tangent of a cotangent; ``op`` is then the op of the user's that they are derivatives of.
+    ``within`` is the op that was called there, of an equation that this one has been taken apart
+    into.
     """
 
     file: str
@@ -40,15 +42,20 @@ class Source(NamedTuple):
     function: str = ""
     passes: tuple[str, ...] = ()
     op: str = ""
+    within: str = ""
 
     def derived(self, step: str, op: str) -> Source:
         """The source of what a derivative makes of ``op``, made here."""
-        return Source(self.file, self.line, self.function, (*self.passes, step), self.op or op)
+        return self._replace(passes=(*self.passes, step), op=self.op or op)
 
     def underived(self) -> Source:
         """The source that this one was derived from."""
         left = self.passes[:-1]
-        return Source(self.file, self.line, self.function, left, self.op if left else "")
+        return self._replace(passes=left, op=self.op if left else "")
+
+    def part_of(self, op: str) -> Source:
+        """The source of a part of what ``op`` does, which was called here."""
+        return self if self.within else self._replace(within=op)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
@@ -73,10 +80,12 @@ stack.ON_LEAVING.append(lambda: {"source_below": user_source()})
 
 
 def at_source(error: Exception, source: Source | None) -> Exception:
-    """The error with the line that made the call, not the line that runs it."""
+    """The error with the op that was called and its line, not what runs in its place."""
     head, at, tail = str(error).partition(" (at ")
     if not at or source is None:
         return error
+    if source.within and not head.startswith((f"{source.within}(", f"{source.within}: ")):
+        head = f"{source.within}: {head}"
     found = type(error)(f"{head} (at {source}){tail.partition(')')[2]}")
     vars(found).update(vars(error))
     return found

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import optree
 
-from phix.core import pytrees, registries
+from phix.core import pytrees, registries, rule_modules
 from phix.core.attrs import convert
 from phix.core.errors import (
     ArgumentError,
@@ -83,6 +83,7 @@ def kind_kernel(name: str) -> Callable[[_Function], _Function]:
     def decorator(function: _Function) -> _Function:
         if not FUNCTION.holds(function):
             raise wrong("kind_kernel", "what is decorated", FUNCTION, function)
+        rule_modules.import_before(function, rule_modules.KIND_KERNELS)
         if name in _FUNCTIONS:
             there = _FUNCTIONS[name].__module__
             raise KernelRegistrationError(f"kernel {name!r} is registered already, in {there}")
@@ -168,6 +169,7 @@ def call(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
             f"{known or 'those for dense ones alone'}"
         )
     name, _, wanted = row
+    rule_modules.import_for(rule_modules.KIND_KERNELS)
     if name not in _FUNCTIONS:
         raise KernelNotFoundError(
             f"{op.name}: no kernel {name!r} for tensors of the kinds ({', '.join(kinds)}); "

@@ -9,9 +9,10 @@ from phix.core import context, stack
 from phix.core.attrs import metas_of, with_call
 from phix.core.conversion import tensor_from_scalar
 from phix.core.errors import PhixError
-from phix.core.graph import Graph, Literal, Variable, flat, map_attrs, map_entries
+from phix.core.graph import Equation, Graph, Literal, Variable, flat, map_attrs, map_entries
 from phix.core.interpreter import Interpreter
 from phix.core.op import Op
+from phix.core.source import Source
 from phix.interpreters.infer_meta import infer
 from phix.interpreters.stage import StageTracer, Staging, as_entries, finish
 
@@ -60,6 +61,14 @@ def keep_derivatives(op: Op) -> bool:
     return "own_derivative" in op.traits
 
 
+def _source_inside(equation: Equation) -> Source | None:
+    """The source of what an equation is taken apart into."""
+    source = equation.source
+    if source is None or equation.op.decomposition is None:
+        return source
+    return source.part_of(equation.op.name)
+
+
 @stack.nests
 def rewrite(graph: Graph, make: Callable[[Staging], Interpreter]) -> Graph:
     """``graph`` replayed under the interpreter ``make`` gives, into a new graph."""
@@ -78,7 +87,7 @@ def rewrite(graph: Graph, make: Callable[[Staging], Interpreter]) -> Graph:
     interpreter = make(stage)
     with context.transformation(interpreter), context.inside():
         for equation in graph.equations:
-            stage.source = equation.source
+            stage.source = _source_inside(equation)
             outs = interpreter.process(
                 equation.op, map_entries(read, equation.inputs), equation.attrs
             )

@@ -157,6 +157,17 @@ def _filled(axes: dict[str, int], count: int) -> dict[str, int]:
     return {name: count // known if size == -1 else size for name, size in axes.items()}
 
 
+def _check_launcher(axes: dict[str, int], count: int, library: Any) -> None:
+    """Each process would be alone, and its sums its own, where mpi4py has another MPI."""
+    asked = math.prod(axes.values())
+    if count != asked:
+        raise ArgumentError(
+            f"mesh: {axes} is a mesh of {asked} processes, which is how many the launcher says it "
+            f"has started, and mpi4py's MPI ({library.get_vendor()[0]}) finds {count}; start them "
+            "by the mpiexec of that MPI"
+        )
+
+
 def _over_ranks(axes: dict[str, int], comm: Any, checks: bool, nccl: bool, overlap: bool) -> Mesh:
     try:
         from mpi4py import MPI
@@ -166,6 +177,7 @@ def _over_ranks(axes: dict[str, int], comm: Any, checks: bool, nccl: bool, overl
             f"({error}): pip install phix[mpi]"
         ) from None
     whole = (comm or MPI.COMM_WORLD).Dup()
+    _check_launcher(axes, whole.Get_size(), MPI)
     end_all_on_errors(MPI.COMM_WORLD, whole)
     rank = whole.Get_rank()
     given = {f"{axes}, checks={checks}, nccl={nccl}, overlap={overlap}": rank}

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from phix.core import kernel_keys
-from phix.core.graph import Equation, flat
+from phix.core.graph import Equation, flat, map_entries
 from phix.core.kernel_arguments import ANY, Asked
 from phix.core.kernel_registry import KERNELS, KernelKey
-from phix.core.kernel_selection import Given
+from phix.core.kernel_selection import Given, refusing
 from phix.core.memory_layouts import goes_to, is_blocked, parts
 from phix.core.op import Op
 from phix.passes.forms import Data, Order
@@ -28,15 +28,17 @@ def order_between(asked: str, layout: str) -> Order | None:
 def given_of(equation: Equation) -> Given:
     """What is known of an equation besides the key of its kernel."""
     dtypes, op = kernel_keys.given_dtypes(equation), equation.op
+    metas = map_entries(lambda a: a.meta, equation.inputs)
+    given = Given(dtypes, refusing=refusing(op, metas, equation.attrs))
     blocked = {k.layout for k in KERNELS.get(op.name, ()) if is_blocked(k.layout)}
     if not blocked:
-        return Given(dtypes)
+        return given
     asked = kernel_keys.key_layout(op, equation.attrs)
     named: list[Any] = [*zip(op.inputs, equation.inputs), *zip(op.outputs, equation.outputs)]
-    metas = [v.meta for a, e in named if a.name in op.with_layout for v in flat((e,))]
+    moved = [v.meta for a, e in named if a.name in op.with_layout for v in flat((e,))]
     orders = {layout: order_between(asked, layout) for layout in blocked}
-    unfit = {n for n, o in orders.items() if o is None or not all(o.fits(m.dims) for m in metas)}
-    return Given(dtypes, frozenset(unfit - {asked}))
+    unfit = {n for n, o in orders.items() if o is None or not all(o.fits(m.dims) for m in moved)}
+    return given._replace(unfit=frozenset(unfit - {asked}))
 
 
 def layout_orders(op: Op, asked: KernelKey, key: KernelKey) -> dict[str, Order]:

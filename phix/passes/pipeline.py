@@ -1,29 +1,22 @@
 """From a traced graph to what engines compile: the only lists of passes over graphs.
 
-A row names a pass and the function that makes it, from a graph and what is around it to a graph.
-Rows run from top to bottom; ``check`` holds after each, and each prints.
+A row names a pass and the modules with the functions that make it, from a graph and what is around
+it to a graph. Rows run from top to bottom; ``check`` holds after each, and each prints.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from phix.core import stages
 from phix.core.graph import Graph
 from phix.core.kernel_selection import is_kept
 from phix.core.op import Op
 from phix.core.places import CPU, Place
-from phix.interpreters.decompose import decompose
-from phix.passes.assign_kernels import assign_kernels
-from phix.passes.bundle import bundle
 from phix.passes.check import check
-from phix.passes.hoist import hoist
-from phix.passes.products_of_steps import products_of_steps
-from phix.passes.recognise import recognise
-from phix.passes.simplify import simplify
 
 
 class Around(NamedTuple):
@@ -45,37 +38,62 @@ class Around(NamedTuple):
 NOWHERE = Around()  # all on the host
 
 
-@dataclass(frozen=True)
-class GraphPass:
-    """One row."""
+Change = Callable[[Graph, Around], Graph]
+
+
+def _by(module: str, takes: Callable[[Around], tuple[Any, ...]] = lambda _: ()) -> Change:
+    """What the function does that a module of phix has under its own name; ``takes`` is what that
+    is given after the graph. The module is imported when the pass runs."""
+
+    def change(graph: Graph, around: Around) -> Graph:
+        function = getattr(importlib.import_module(f"phix.{module}"), module.rpartition(".")[2])
+        changed: Graph = function(graph, *takes(around))
+        return changed
+
+    return change
+
+
+class GraphPass(NamedTuple):
+    """One row: its name and what it does to a graph, one after another."""
 
     name: str
-    change: Callable[[Graph, Around], Graph]
+    changes: tuple[Change, ...]
+
+    def change(self, graph: Graph, around: Around) -> Graph:
+        """The graph after the pass."""
+        for change in self.changes:
+            graph = change(graph, around)
+        return graph
 
 
-SIMPLIFY = GraphPass("simplify", lambda graph, _: simplify(graph))
-HOIST = GraphPass("hoist", lambda graph, _: hoist(graph))
+SIMPLIFY = GraphPass("simplify", (_by("passes.simplify"),))
+BUNDLE = _by("passes.bundle")
+HOIST = _by("passes.hoist")
+DECOMPOSE = _by("interpreters.decompose")
+KEEPING = _by("interpreters.decompose", lambda around: (around.keeps,))
+RECOGNISE = _by("passes.recognise", lambda around: (around.keeps,))
+CHOOSE = _by("passes.assign_kernels", lambda around: (around.homes, around.main))
 # Equations that decomposing has made are simplified, too.
-SIMPLIFY_PRIMITIVES = GraphPass("simplify primitives", lambda graph, _: simplify(graph))
+SIMPLIFY_PRIMITIVES = GraphPass("simplify primitives", SIMPLIFY.changes)
 
 PIPELINES: dict[str, tuple[GraphPass, ...]] = {
     # one op of an eager call
-    "eager": (GraphPass("decompose", lambda graph, _: decompose(graph)),),
+    "eager": (GraphPass("decompose", (DECOMPOSE,)),),
     # what the CPU's engine generates does all of it
     "cpu": (
         SIMPLIFY,
-        GraphPass("decompose", lambda graph, _: bundle(decompose(graph))),
-        GraphPass(HOIST.name, lambda graph, _: products_of_steps(hoist(graph))),
+        GraphPass("decompose", (DECOMPOSE, BUNDLE)),
+        GraphPass("hoist", (HOIST, _by("passes.products_of_steps"))),
         SIMPLIFY_PRIMITIVES,
     ),
     # libraries' kernels, or other places; at the end all variables have places and layouts
     "placed": (
         SIMPLIFY,
-        GraphPass("recognise", lambda graph, around: recognise(graph, around.keeps)),
-        GraphPass("decompose", lambda graph, around: bundle(decompose(graph, around.keeps))),
+        GraphPass("recognise", (RECOGNISE,)),
+        GraphPass("decompose", (KEEPING, BUNDLE)),
         SIMPLIFY_PRIMITIVES,
-        GraphPass("choose kernels", lambda graph, a: assign_kernels(graph, a.homes, a.main)),
-        HOIST,
+        GraphPass("choose kernels", (CHOOSE,)),
+        GraphPass("hoist", (HOIST,)),
     ),
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from phix.core import rewrites, stack
+from phix.core import patterns, rewrites, stack
 from phix.core.conversion import tensor_from_scalar
 from phix.core.graph import (
     Constant,
@@ -23,7 +23,7 @@ from phix.core.graph import (
 )
 from phix.core.graph_text import equation_text
 from phix.core.op import Op
-from phix.core.patterns import PATTERNS, Finder, Match, Pattern
+from phix.core.patterns import Finder, Match, Pattern
 from phix.core.rules import OPS
 from phix.interpreters.stage import finish, trace
 from phix.passes.recognise_derivative import replaced_together, with_derivatives
@@ -34,11 +34,12 @@ Wanted = Callable[[Op], bool]
 def recognise(graph: Graph, wanted: Wanted) -> Graph:
     """``graph`` with what the patterns describe replaced, for ops that ``wanted`` answers True
     for."""
-    patterns = [p for p in PATTERNS.values() if rewrites.is_on(p.name) and wanted(OPS[p.gives])]
-    if not patterns:
+    known = patterns.known().values()
+    found = [p for p in known if rewrites.is_on(p.name) and wanted(OPS[p.gives])]
+    if not found:
         return graph
-    both = [p for p in patterns if wanted(OPS[OPS[p.gives].backward or p.gives])]
-    return _recognised(with_derivatives(graph, both), patterns)
+    both = [p for p in found if wanted(OPS[OPS[p.gives].backward or p.gives])]
+    return _recognised(with_derivatives(graph, both), found)
 
 
 @stack.nests
@@ -105,7 +106,7 @@ def report(graph: Graph) -> Iterator[str]:
             yield from report(inner)
         if not equation.op.single_output:
             continue
-        for pattern in PATTERNS.values():
+        for pattern in patterns.known().values():
             found = _found(graph, finder, pattern, equation)
             if found is not None:
                 at = f"  # {equation.source}" if equation.source else ""

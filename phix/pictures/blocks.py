@@ -6,10 +6,12 @@ is laid out by :mod:`phix.pictures.layout`, one level inside the other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
+from unicodedata import east_asian_width
 
 from phix.core import dims as dm
 from phix.core.graph import Variable
@@ -18,6 +20,7 @@ from phix.pictures.layout import Box, Link, Point, arrange
 LETTER, SMALL_LETTER, LINE = 7.3, 6.1, 15.0  # widths and height of letters, 12 and 10 px high
 PAD = 10.0
 Lines = list[str]
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def meta_text(variable: Variable) -> str:
@@ -25,10 +28,20 @@ def meta_text(variable: Variable) -> str:
     return f"{variable.meta.dtype}{dm.shape_text(variable.meta.dims)}"
 
 
+def letters(words: str) -> int:
+    """The width of a line in letters: those of Chinese, Japanese and Korean take two."""
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in words)
+
+
+def written(words: str) -> str:
+    """Words as text of XML, which has no place for most control characters."""
+    return escape(_NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", words))
+
+
 def text(x: float, y: float, words: str, kind: str, anchor: str = "start") -> str:
     """A line of letters; ``kind`` is a class of the picture's style."""
     at = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f'<text {at} class="{kind}">{escape(words)}</text>'
+    return f'<text {at} class="{kind}">{written(words)}</text>'
 
 
 def rectangle(x: float, y: float, box: Any, kind: str, radius: float = 5.0) -> str:
@@ -57,8 +70,14 @@ class Block:
     @property
     def room(self) -> float:
         """The width with the names of what leaves, which stand to the right of its lines."""
-        ends = [self.start_of(v) + 8 + len(meta_text(v)) * SMALL_LETTER for v in self.makes]
+        ends = [self.start_of(v) + 8 + letters(meta_text(v)) * SMALL_LETTER for v in self.makes]
         return max([self.width, *ends])
+
+    @property
+    def width_of_names(self) -> float:
+        """The least width at which the names of several values that leave stand apart."""
+        widest = max((letters(meta_text(v)) for v in self.makes), default=0) * SMALL_LETTER
+        return (widest + 8) * (len(self.makes) + 1) if len(self.makes) > 1 else 0.0
 
     def draw(self, x: float, y: float) -> Lines:
         """The elements of the block with its corner at a place."""
@@ -76,14 +95,13 @@ class Note(Block):
     ) -> None:
         super().__init__(reads, makes)
         self.words, self.small, self.title, self.kind = words, small, title, kind
-        widest = max([len(words) * LETTER, *(len(s) * SMALL_LETTER for s in small)])
-        labels = sum(len(meta_text(v)) * SMALL_LETTER for v in self.makes)
-        self.width = max(widest + 2 * PAD, labels if len(self.makes) > 1 else 0.0, 44.0)
+        widest = max([letters(words) * LETTER, *(letters(s) * SMALL_LETTER for s in small)])
+        self.width = max(widest + 2 * PAD, self.width_of_names, 44.0)
         self.height = LINE * (1 + len(small)) + PAD
 
     def draw(self, x: float, y: float) -> Lines:
         middle = x + self.width / 2
-        lines = [f"<g><title>{escape(self.title)}</title>", rectangle(x, y, self, self.kind)]
+        lines = [f"<g><title>{written(self.title)}</title>", rectangle(x, y, self, self.kind)]
         lines.append(text(middle, y + LINE + 1, self.words, "words", "middle"))
         for k, small in enumerate(self.small):
             lines.append(text(middle, y + LINE * (k + 2), small, "small", "middle"))
@@ -99,7 +117,7 @@ class _Port(Block):
 
     @property
     def room(self) -> float:
-        return self.width + sum(len(meta_text(v)) * SMALL_LETTER for v in self.reads)
+        return self.width + sum(letters(meta_text(v)) * SMALL_LETTER for v in self.reads)
 
     def draw(self, x: float, y: float) -> Lines:
         return []
@@ -133,7 +151,7 @@ class Frame(Block):
         self.lines = self._lines()
         links = [link for line in self.lines for link in line.links]
         width, height = arrange([*self.boxes.values()], links)
-        self.width = max(width, len(title) * LETTER + PAD) + 2 * self.pad
+        self.width = max(width, letters(title) * LETTER + PAD) + 2 * self.pad
         self.height = height + self.head + 2 * self.pad
         self.ports = {b: self.boxes[b].x + b.width / 2 + self.pad for b in (*ins, *outs)}
         self._ins, self._outs = dict(zip(self.reads, ins)), dict(zip(self.makes, outs))
@@ -166,6 +184,10 @@ class Frame(Block):
         for line in self.lines:
             for link in line.links:
                 points = [(left + a, top + b) for a, b in link.points]
+                if link.source in ins:  # from below the title, and on to the frame's edge
+                    points[0] = points[0][0], y + self.head
+                if link.target in outs:
+                    points[-1] = points[-1][0], y + self.height
                 lines.append(_path(points, line.variable, link.target not in outs))
         for block, box in self.boxes.items():
             lines += block.draw(left + box.x, top + box.y)
@@ -188,6 +210,6 @@ def _path(points: Sequence[Point], variable: Variable, has_tip: bool) -> str:
         curve = f"C{x:.1f},{half:.1f} {to_x:.1f},{half:.1f} {to_x:.1f},{to_y:.1f}"
         parts.append(f"V{to_y:.1f}" if is_straight else curve)
         x, y = to_x, to_y
-    title = f"<title>{escape(f'{variable.name}: {meta_text(variable)}')}</title>"
+    title = f"<title>{written(f'{variable.name}: {meta_text(variable)}')}</title>"
     tip = ' marker-end="url(#tip)"' if has_tip else ""
     return f'<path d="{" ".join(parts)}" class="line"{tip}>{title}</path>'

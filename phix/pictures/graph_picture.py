@@ -7,7 +7,6 @@ import tempfile
 import webbrowser
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +23,40 @@ from phix.core.graph import (
 )
 from phix.core.graph_text import equation_text
 from phix.core.op import REQUIRED
-from phix.pictures.blocks import Block, Frame, Note
+from phix.pictures.blocks import (
+    LETTER,
+    LINE,
+    PAD,
+    Block,
+    Frame,
+    Note,
+    letters,
+    rectangle,
+    text,
+    written,
+)
 
 _MARGIN = 16.0
 _WIDEST = 30  # letters of one line in a box
+_WIDEST_TITLE = 100
 _MOST_GROUPS = 60  # boxes of one graph
+# A page has other elements too: each rule is for those of pictures alone.
 _STYLE = """
-text { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #1f2733; }
-.words, .title { font-size: 12px; font-weight: 600; }
-.title { fill: #39506e; }
-.small, .edge { font-size: 10px; }
-.small { fill: #66707f; }
-.edge { fill: #4b5563; paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
-.line { fill: none; stroke: #8592a6; stroke-width: 1.2px; }
-.page { fill: #ffffff; }
-.op { fill: #ffffff; stroke: #7d8fa9; }
-.apart { fill: #fffdf5; stroke: #b59b4c; stroke-dasharray: 4 3; }
-.kernel { fill: #e9f1fb; stroke: #6f9bd1; }
-.many { fill: #dce8f7; stroke: #4f7fbd; stroke-width: 1.6px; }
-.graph { fill: #f5effb; stroke: #a585c9; }
-.value { fill: #eef6ee; stroke: #7fae86; }
+.phix text { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
+.phix text { fill: #1f2733; }
+.phix .words, .phix .title { font-size: 12px; font-weight: 600; }
+.phix .title { fill: #39506e; }
+.phix .small, .phix .edge { font-size: 10px; }
+.phix .small { fill: #66707f; }
+.phix .edge { fill: #4b5563; paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
+.phix .line { fill: none; stroke: #8592a6; stroke-width: 1.2px; }
+.phix .page { fill: #ffffff; }
+.phix .op { fill: #ffffff; stroke: #7d8fa9; }
+.phix .apart { fill: #fffdf5; stroke: #b59b4c; stroke-dasharray: 4 3; }
+.phix .kernel { fill: #e9f1fb; stroke: #6f9bd1; }
+.phix .many { fill: #dce8f7; stroke: #4f7fbd; stroke-width: 1.6px; }
+.phix .graph { fill: #f5effb; stroke: #a585c9; }
+.phix .value { fill: #eef6ee; stroke: #7fae86; }
 """
 _TIP = """<defs>
 <marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
@@ -93,16 +106,18 @@ def picture(name: str, graph: Graph, groups: Groups, most: int) -> Picture:
         for equation in equations:
             kernels.setdefault(equation, []).append(title)
     frame = _Drawing(graph, kernels, most).whole(graph, "", "")
-    width, height = frame.width + 2 * _MARGIN, frame.height + 2 * _MARGIN + 24
+    shown = _cut(name, _WIDEST_TITLE)
+    width = max(frame.width, letters(shown) * LETTER) + 2 * _MARGIN
+    height = frame.height + 2 * _MARGIN + 24
     count = len(graph.equations)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}">',
-        f"<title>{escape(name)}: {count} equations</title>",
+        f'class="phix" viewBox="0 0 {width:.0f} {height:.0f}">',
+        f"<title>{written(name)}: {count} equations</title>",
         f"<style>{_STYLE}</style>",
         _TIP,
         f'<rect width="{width:.0f}" height="{height:.0f}" class="page"/>',
-        f'<text x="{_MARGIN}" y="{_MARGIN + 8}" class="title">{escape(name)}</text>',
+        f'<text x="{_MARGIN}" y="{_MARGIN + 8}" class="title">{written(shown)}</text>',
         *frame.draw(_MARGIN, _MARGIN + 24),
         "</svg>",
     ]
@@ -190,7 +205,7 @@ class _Drawing:
         inside = list(graphs_in(equation.attrs))
         if inside:
             return _Nest(reads, makes, equation.op.name, [
-                self.whole(g, f"{equation.op.name}: {words}", "graph")
+                self.whole(g, words if len(inside) > 1 else f"{equation.op.name}: {words}", "graph")
                 for g, words in zip(inside, _graph_names(equation))
             ])  # fmt: skip
         where, drawn = self.kernels.get(equation, ()), self._kernel_of(equation)
@@ -205,16 +220,23 @@ class _Drawing:
 
 
 class _Nest(Block):
-    """An op with graphs in it: their frames side by side."""
+    """An op with graphs in it: their frames side by side, in one of its own if they are several."""
 
     def __init__(self, reads: Any, makes: Any, name: str, frames: Sequence[Frame]) -> None:
         super().__init__(reads, makes)
         self.name, self.frames = name, frames
-        self.width = sum(f.width for f in frames) + 8.0 * (len(frames) - 1)
-        self.height = max(f.height for f in frames)
+        self.pad, self.head = (PAD, LINE + 8) if len(frames) > 1 else (0.0, 0.0)
+        self.inner = sum(f.width for f in frames) + 8.0 * (len(frames) - 1)
+        self.width = max(self.inner + 2 * self.pad, self.width_of_names)
+        self.height = max(f.height for f in frames) + self.head + self.pad
 
     def draw(self, x: float, y: float) -> list[str]:
         lines: list[str] = []
+        if self.pad:
+            lines.append(rectangle(x, y, self, "graph", 8))
+            lines.append(text(x + PAD, y + LINE + 1, self.name, "title"))
+            y += self.head
+        x += (self.width - self.inner) / 2
         for frame in self.frames:
             lines += frame.draw(x, y)
             x += frame.width + 8
@@ -263,10 +285,11 @@ def _at(equation: Equation) -> str:
     )
 
 
-def _cut(words: str, last: bool = False) -> str:
-    if len(words) <= _WIDEST:
+def _cut(words: str, most: int = _WIDEST, last: bool = False) -> str:
+    """Words of at most so many letters: their first ones, or their last."""
+    if len(words) <= most:
         return words
-    return f"...{words[3 - _WIDEST :]}" if last else f"{words[: _WIDEST - 3]}..."
+    return f"...{words[3 - most :]}" if last else f"{words[: most - 3]}..."
 
 
 # -- which equations stand together --------------------------------------------------------------

@@ -1,89 +1,54 @@
-"""Rules of the ops by family; the files mirror those in yaml/. Importing registers them."""
+"""Rules of the ops by family, in files like those of ``yaml/``. Importing one registers its rules,
+which happens when an op of the family is first asked for one (``core.rule_modules``)."""
 
-from phix.primitives import activation as activation
-from phix.primitives import adam as adam
-from phix.primitives import alignment as alignment
-from phix.primitives import along_axis as along_axis
-from phix.primitives import arithmetic as arithmetic
-from phix.primitives import arrangement as arrangement
-from phix.primitives import attention as attention
-from phix.primitives import box_selection as box_selection
-from phix.primitives import branches as branches
-from phix.primitives import callback as callback
-from phix.primitives import class_loss as class_loss
-from phix.primitives import collective as collective
-from phix.primitives import communication as communication
-from phix.primitives import comparison as comparison
-from phix.primitives import contraction as contraction
-from phix.primitives import control_flow as control_flow
-from phix.primitives import convolution as convolution
-from phix.primitives import convolution_forms as convolution_forms
-from phix.primitives import creation as creation
-from phix.primitives import custom as custom
-from phix.primitives import decoding as decoding
-from phix.primitives import detection as detection
-from phix.primitives import determinants as determinants
-from phix.primitives import distributions as distributions
-from phix.primitives import einsum as einsum
-from phix.primitives import expert_order as expert_order
-from phix.primitives import experts as experts
-from phix.primitives import fft as fft
-from phix.primitives import filling as filling
-from phix.primitives import flash_attention as flash_attention
-from phix.primitives import fused as fused
-from phix.primitives import graph_ops as graph_ops
-from phix.primitives import graph_sampling as graph_sampling
-from phix.primitives import grid_sampling as grid_sampling
-from phix.primitives import identity as identity
-from phix.primitives import images as images
-from phix.primitives import incomplete_gamma as incomplete_gamma
-from phix.primitives import index_simplifications as index_simplifications
-from phix.primitives import indexing as indexing
-from phix.primitives import infer_meta as infer_meta
-from phix.primitives import interpolation as interpolation
-from phix.primitives import jet as jet
-from phix.primitives import jet_control_flow as jet_control_flow
-from phix.primitives import jet_linalg as jet_linalg
-from phix.primitives import layer as layer
-from phix.primitives import linalg as linalg
-from phix.primitives import loss as loss
-from phix.primitives import masked_attention as masked_attention
-from phix.primitives import matching as matching
-from phix.primitives import matrix_functions as matrix_functions
-from phix.primitives import measures as measures
-from phix.primitives import norm as norm
-from phix.primitives import normalisation as normalisation
-from phix.primitives import optimizers as optimizers
-from phix.primitives import placement as placement
-from phix.primitives import pointwise as pointwise
-from phix.primitives import pooling as pooling
-from phix.primitives import pooling_forms as pooling_forms
-from phix.primitives import proposals as proposals
-from phix.primitives import quantisation as quantisation
-from phix.primitives import random as random
-from phix.primitives import ranks as ranks
-from phix.primitives import rearrangement as rearrangement
-from phix.primitives import recognition as recognition
-from phix.primitives import rectifier as rectifier
-from phix.primitives import recurrent as recurrent
-from phix.primitives import reduction as reduction
-from phix.primitives import regions as regions
-from phix.primitives import run_time_sizes as run_time_sizes
-from phix.primitives import sampling as sampling
-from phix.primitives import scan as scan
-from phix.primitives import selected_rows as selected_rows
-from phix.primitives import sequence as sequence
-from phix.primitives import shape as shape
-from phix.primitives import simplifications as simplifications
-from phix.primitives import slicing as slicing
-from phix.primitives import sorting as sorting
-from phix.primitives import sparse_products as sparse_products
-from phix.primitives import special as special
-from phix.primitives import spectral as spectral
-from phix.primitives import statistics as statistics
-from phix.primitives import transformation as transformation
-from phix.primitives import views as views
-from phix.primitives import weight_only as weight_only
-from phix.primitives import window_spans as window_spans
-from phix.primitives import windows as windows
-from phix.primitives import writing as writing
+import importlib
+import pkgutil
+
+from phix.core import rule_modules
+
+# File of the op table -> modules that have rules of its ops besides that of the same name.
+_BESIDES = {
+    "activation": ("pointwise",),
+    "arithmetic": ("pointwise",),
+    "contraction": ("convolution", "einsum"),
+    "control_flow": ("branches", "pointwise"),
+    "filling": ("pointwise",),
+    "indexing": ("along_axis",),
+    "linalg": ("determinants",),
+    "masked_attention": ("flash_attention",),
+    "placement": ("pointwise",),
+    "rectifier": ("pointwise",),
+    "reduction": ("scan",),
+    "sequence": ("alignment",),
+    "shape": ("slicing", "rearrangement", "pointwise"),
+    "special": ("incomplete_gamma", "pointwise"),
+    "spectral": ("pointwise",),
+    "statistics": ("reduction",),
+    "transformation": ("collective", "ranks", "callback", "custom", "pointwise"),
+}
+_OF_NO_FILE = {
+    rule_modules.REWRITES: ("simplifications", "index_simplifications", "recognition"),
+    rule_modules.JETS: ("jet", "jet_series", "jet_control_flow", "jet_linalg"),
+    rule_modules.KIND_KERNELS: ("selected_rows",),
+}
+
+
+def _modules_of(subject: str) -> tuple[str, ...]:
+    """The modules with rules of a file of the op table, or of another subject."""
+    if subject == rule_modules.ALL:
+        return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+    if subject in _OF_NO_FILE:
+        return _OF_NO_FILE[subject]
+    folder, _, file = subject.rpartition("/")
+    if folder != "yaml" or not file.endswith(".yaml"):  # a table of the user's, and its line
+        return ()
+    name = file.removesuffix(".yaml")
+    return (name, *_BESIDES.get(name, ()))
+
+
+def _import_for(subject: str) -> None:
+    for name in _modules_of(subject):
+        importlib.import_module(f"{__name__}.{name}")
+
+
+rule_modules.provide(_import_for)

@@ -223,7 +223,7 @@ def multigammaln(a: TensorLike, d: int) -> Tensor:
     """
 
     def function(a: Any) -> Any:
-        steps = Tensor(0.5 * np.arange(float(d)))
+        steps = 0.5 * np.arange(float(d))
         values = ops.lgamma(ops.unsqueeze(a, [-1]) - steps)
         total = ops.sum(values, [-1]) + d * (d - 1) / 4 * math.log(math.pi)
         return ops.where(a > 0.5 * (d - 1), total, math.nan)

@@ -46,9 +46,9 @@ def _expn_far(n: Any, x: Any) -> Any:
     slope = x + (n - 1)
     reach = ops.stop_gradient(2 * _CUT / (slope + ops.sqrt(slope * slope + 2 * _CUT * x)))
     nodes, weights = np.polynomial.legendre.leggauss(48)
-    v = ops.unsqueeze(reach, [-1]) * Tensor(0.5 * (nodes + 1))
+    v = ops.unsqueeze(reach, [-1]) * (0.5 * (nodes + 1))
     exponent = ops.unsqueeze(slope, [-1]) * v + ops.unsqueeze(x, [-1]) * incomplete._exp_rest(v)
-    return reach * ops.sum(ops.exp(-exponent) * Tensor(0.5 * weights), [-1])
+    return reach * ops.sum(ops.exp(-exponent) * (0.5 * weights), [-1])
 
 
 def _expn_near_zero(n: Any, x: Any) -> Any:
@@ -217,8 +217,8 @@ def _dawsn(x: Any) -> Any:
     wide = ops.where(near | ~(size < 1e8), 1.0, size)
     middle = 2 * ops.round(wide / (2 * _STEP))
     odd = np.arange(-35.0, 36.0, 2)
-    n = ops.unsqueeze(middle, [-1]) + Tensor(odd)
-    away = ops.unsqueeze(wide - middle * _STEP, [-1]) - Tensor(odd * _STEP)
+    n = ops.unsqueeze(middle, [-1]) + odd
+    away = ops.unsqueeze(wide - middle * _STEP, [-1]) - odd * _STEP
     total = ops.sum(ops.exp(-away * away) / n, [-1]) / math.sqrt(math.pi)
     far = ops.where(size < 1e8, total, 0.5 / size)
     return ops.where(near, few * series, ops.copysign(far, x))
@@ -294,10 +294,10 @@ def _owens_t(h: Any, a: Any) -> Any:
     held = ops.minimum(own, 40.0)
     reach = ops.minimum(end, 9 / ops.maximum(held, 1.0))
     nodes, weights = np.polynomial.legendre.leggauss(40)
-    t = ops.unsqueeze(reach, [-1]) * Tensor(0.5 * (nodes + 1))
+    t = ops.unsqueeze(reach, [-1]) * (0.5 * (nodes + 1))
     square = 1 + t * t
     waves = ops.exp(-0.5 * ops.unsqueeze(held * held, [-1]) * square) / square
-    found = reach * ops.sum(waves * Tensor(0.5 * weights), [-1]) / (2 * math.pi)
+    found = reach * ops.sum(waves * (0.5 * weights), [-1]) / (2 * math.pi)
     below, other = ops.ndtr(-height), ops.ndtr(-own)
     rest = 0.5 * below + 0.5 * other - below * other - found
     found = ops.where(turned, rest, found)

@@ -41,8 +41,8 @@ def _fresnel_waves(x: Any) -> tuple[Any, Any]:
     """f and g for x >= 1.5: the trapezoidal rule for sqrt(2) / pi times the integrals of
     exp(-pi v^2 / 2) / (x (1 + (v / x)^4)) and of (v / x)^2 times that, over v > 0."""
     wide = ops.unsqueeze(x, [-1])
-    part = (Tensor(_NODES) / wide) ** 2
-    bells = Tensor(_BELLS) / (wide * (1 + part * part))
+    part = (_NODES / wide) ** 2
+    bells = _BELLS / (wide * (1 + part * part))
     return _summed(bells), _summed(part * bells)
 
 
@@ -103,8 +103,8 @@ def _integral_waves(x: Any) -> tuple[Any, Any]:
     """f and g for x >= 4: Gauss' rule for the integrals of exp(-s) x / (x^2 + s^2) and of
     exp(-s) s / (x^2 + s^2) over s > 0, of which the part above 40 is nothing."""
     wide = ops.unsqueeze(x, [-1])
-    part = Tensor(_PLACES) / wide
-    weights = Tensor(_WEIGHTS) / (wide * (1 + part * part))
+    part = _PLACES / wide
+    weights = _WEIGHTS / (wide * (1 + part * part))
     return _summed(weights), _summed(weights * part)
 
 

@@ -70,5 +70,8 @@ def in_float64(function: Function, *values: Any) -> Any:
     dims = own[0].meta.dims
     for v in own[1:]:
         dims = broadcast_shapes(dims, v.meta.dims)
-    wide = [ops.expand(ops.cast(v, dt.float64), dims) for v in own]
+    wide = [ops.cast(v, dt.float64) for v in own]
+    whole = next((ops.expand(v, dims) for v in wide if v.meta.dims), None)
+    if whole is not None:  # a single value goes to the place of the others
+        wide = [ops.expand(v, dims) if v.meta.dims else ops.full_like(whole, v) for v in wide]
     return ops.cast(function(*wide), own[0].dtype)

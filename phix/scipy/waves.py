@@ -27,11 +27,11 @@ _NEAR, _LARGE, _SCALE = 1e-3, 2.0**400, 2.0**-400
 
 def _near_zero(z: Any, v: int) -> Any:
     """(z / 2)^n / n! (1 - u / (n + 1) + u^2 / (2 (n + 1) (n + 2))) with u = (z / 2)^2."""
-    n = ops.reshape(Tensor(np.arange(v + 1.0)), [-1, *(1,) * z.ndim])
+    n = np.arange(v + 1.0).reshape(-1, *(1,) * z.ndim)
     half = 0.5 * z
     u = half * half
     series = 1 - u / (n + 1) * (1 - u / (2 * (n + 2)))
-    steps = ops.where(n == 0, 1.0, half / ops.maximum(n, 1.0))
+    steps = ops.where(n == 0, 1.0, half / np.maximum(n, 1.0))
     return ops.cumprod(steps, 0) * series
 
 
@@ -41,20 +41,19 @@ def _downwards(z: Any, v: int) -> Any:
     most = max(_FEW, float(v))
     top = 2 * (int(most + 15 * most ** (1 / 3) + 20) // 2)
 
-    def step(carry: Any, n: Any) -> Any:
-        above, here, total, scale = carry
+    def step(carry: Any, _: Any) -> Any:
+        n, above, here, total, scale = carry
         large = ops.abs(here) > _LARGE
         down = ops.where(large, _SCALE, ops.ones_like(z))
         above, here, total = above * down, here * down, total * down
         scale = scale + ops.cast(large, dt.float64)
         is_even = ops.remainder(n, 2.0) == 0
         total = total + ops.where(is_even, ops.where(n == 0, 1.0, 2.0), 0.0) * here
-        return (here, 2 * n / z * here - above, total, scale), (here, scale)
+        return (n - 1, here, 2 * n / z * here - above, total, scale), (here, scale)
 
     nothing = ops.zeros_like(z)
-    begin = (nothing, ops.full_like(z, 1e-200), nothing, nothing)
-    orders = Tensor(np.arange(top, -1.0, -1.0))
-    (_, _, total, scale), (found, scales) = scan(step, begin, orders)
+    begin = (np.float64(top), nothing, ops.full_like(z, 1e-200), nothing, nothing)
+    (*_, total, scale), (found, scales) = scan(step, begin, length=top + 1)
     found, scales = (ops.flip(t[top - v :], [0]) for t in (found, scales))
     late = ops.minimum(scale - scales, 4.0)  # 2^-1600 is nothing
     return found * ops.where(late == 0, 1.0, ops.exp(-400 * math.log(2) * late)) / total
@@ -82,12 +81,12 @@ def _upwards(z: Any, v: int) -> Any:
     if v < 2:
         return ops.stack([zero, one][: v + 1], 0)
 
-    def step(carry: Any, n: Any) -> Any:
-        below, here = carry
+    def step(carry: Any, _: Any) -> Any:
+        n, below, here = carry
         above = 2 * n / z * here - below
-        return (here, above), above
+        return (n + 1, here, above), above
 
-    _, rest = scan(step, (zero, one), Tensor(np.arange(1.0, v)))
+    _, rest = scan(step, (np.float64(1), zero, one), length=v - 1)
     return ops.concat([ops.stack([zero, one], 0), rest], 0)
 
 
@@ -99,8 +98,8 @@ def _bessel(z: Any, v: int) -> Any:
     middle = _downwards(ops.where(near | far | ~known, 1.0, size), v)
     outer = _upwards(ops.where(far & known, size, bound + 1), v)
     found = ops.where(near, inner, ops.where(far, ops.where(known, outer, 0.0), middle))
-    n = ops.reshape(Tensor(np.arange(v + 1)), [-1, *(1,) * z.ndim])
-    found = ops.where((z < 0) & (ops.remainder(n, 2) == 1), -found, found)
+    n = np.arange(v + 1).reshape(-1, *(1,) * z.ndim)
+    found = ops.where((z < 0) & (n % 2 == 1), -found, found)
     return ops.where(ops.isnan(z), math.nan, found)
 
 
@@ -150,7 +149,7 @@ _POINTS = np.arange(1, _TERMS + 1) * _WIDTH
 
 def _sum_of(z: Any, nodes: Any) -> Any:
     square = ops.unsqueeze(z * z, [-1])
-    return ops.sum(Tensor(np.exp(-nodes * nodes) + 0j) / (square - Tensor(nodes**2 + 0j)), [-1])
+    return ops.sum((np.exp(-nodes * nodes) + 0j) / (square - (nodes**2 + 0j)), [-1])
 
 
 def _faddeeva_inside(z: Any) -> Any:

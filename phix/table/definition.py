@@ -5,7 +5,6 @@ The generated ``phix/ops.py`` and ``phix.load_ops`` both go through :func:`make_
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -132,7 +131,7 @@ def make_op(
         op_args, op_outputs = _mark_optional(op_args, op_outputs, optional)
     if intermediate:
         op_outputs = tuple(
-            dataclasses.replace(o, intermediate=True) if o.name in intermediate else o
+            Output(o.name, o.is_list, o.size, True, o.optional) if o.name in intermediate else o
             for o in op_outputs
         )
     trait_set, named = parse_traits(traits)
@@ -165,21 +164,37 @@ def _mark_optional(
     args: tuple[Arg, ...], outputs: tuple[Output, ...], names: tuple[str, ...]
 ) -> tuple[tuple[Arg, ...], tuple[Output, ...]]:
     return (
-        tuple(dataclasses.replace(a, optional=True) if a.name in names else a for a in args),
-        tuple(dataclasses.replace(o, optional=True) if o.name in names else o for o in outputs),
+        tuple(Arg(a.name, a.type, a.default, True) if a.name in names else a for a in args),
+        tuple(
+            Output(o.name, o.is_list, o.size, o.intermediate, True) if o.name in names else o
+            for o in outputs
+        ),
     )
 
 
 def define(name: str, args: str, output: str, **facts: Any) -> Op:
-    """:func:`make_op`, put into the registry; its ``invoke`` names an op of the table.
+    """:func:`make_op`, made when it is needed and put into the registry; its ``invoke`` names an op
+    of the table.
 
     Raises:
         OpTableError: the name is taken.
     """
-    op = make_op(name, args, output, **facts)
-    if op.invoke is not None:
+    op = Op.declared(
+        partial(make_op, name, args, output, **facts),
+        name=name,
+        receiver=_receiver(args, facts.get("optional", ())),
+        inplace=facts.get("inplace", ()),
+        where=facts["where"],
+    )
+    if facts.get("invoke"):
         op.decomposition = invoking.decomposition(op)
     return add_op(op)
+
+
+def _receiver(args: str, optional: tuple[str, ...]) -> str:
+    """The receiver of an op of ``phix/ops.py``, whose args are spelled in one way."""
+    kind, _, name = args.strip("()").partition(",")[0].partition(" ")
+    return name if kind == "Tensor" and name not in optional else ""
 
 
 def definer(where: str, **facts: Any) -> Callable[..., Op]:

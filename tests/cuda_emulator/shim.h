@@ -123,6 +123,21 @@ template <typename T> static T __shfl_sync(unsigned, T value, int from) {
 template <typename T> static T __shfl_up_sync(unsigned, T value, int by) {
   return exchanged(value, (int)(running & 31u) - by);
 }
+template <typename T> static unsigned __match_any_sync(unsigned, T value) {
+  unsigned found = 0;
+  for (int lane = 0; lane < 32; ++lane) {  // all take part
+    const T other = exchanged(value, lane);
+    found |= (unsigned)(other == value) << lane;
+  }
+  return found;
+}
+static void __syncwarp() { pause_as(AT_WARP); }
+static int __popc(unsigned x) { return __builtin_popcount(x); }
+template <typename T> static T atomicAdd(T *to, T value) {
+  const T before = *to;
+  *to = before + value;
+  return before;
+}
 
 // -- matrices that a warp holds, as the PTX ISA lays them out: element by element --
 #ifndef PHIX_SHUFFLES

@@ -13,7 +13,7 @@ from phix.core.graph import Graph
 from phix.core.kernel_registry import provides
 from phix.core.places import Place
 from phix.kernels.engine_base import EngineOfPrimitives, LoopEngine
-from phix.kernels.gpu import cudnn, device, views
+from phix.kernels.gpu import cudnn, cudnn_attention, device, views
 from phix.kernels.gpu.device import DEVICE as DEVICE
 from phix.kernels.gpu.explanation import GpuExplanation
 from phix.kernels.gpu.program import GpuProgram
@@ -31,6 +31,7 @@ for _name in ("fft_c2c", "fft_c2r"):
     provides(_name, "GPUFFT", (dt.complex64, dt.complex128))
 
 cudnn.register()
+cudnn_attention.register()
 
 
 class GpuEngine(EngineOfPrimitives, LoopEngine):

@@ -77,10 +77,6 @@ class MatrixAttention(Attention):
     def resident(self) -> int:  # type: ignore[override]
         return self.tile.resident
 
-    @property
-    def is_causal(self) -> bool:
-        return bool(self.numbers[7].data)
-
     @cached_property
     def scale(self) -> float:
         """What brings a product to a score to the base of two."""
@@ -94,16 +90,9 @@ class MatrixAttention(Attention):
         added = any(m.buffer.dtype != dt.bool_ for m in masks)
         return not added and 0 < self.scale < math.inf
 
-    @property
-    def first_query(self) -> str:
-        """Where a tile of queries begins: with ``causal`` the last, which sees most, is first."""
-        if not self.is_causal:
-            return "$TILE$ * $ROWS$"
-        return "(($QUERIES$ + $ROWS$ - 1) / $ROWS$ - 1 - $TILE$) * $ROWS$"
-
     def print_tile(self, text: RoutineText) -> None:
         """See :class:`Routine`."""
-        names = self.names_in_text(text)
+        names = self.names_of_matrices(text)
         half, own = int(str(names["HALF"])), self.rows * int(str(names["SIZE_PITCH"]))
         query_place = max(2 * half - own, 0)
         names |= {
@@ -115,14 +104,7 @@ class MatrixAttention(Attention):
         }  # fmt: skip
         text.lines_of(self.printed(text, _TEXT, names))
 
-    def printed(self, text: RoutineText, template: str, names: dict[str, object]) -> str:
-        """The template, with names in the texts of names too."""
-        filled = text.filled_in(template, names)
-        while filled != template:
-            template, filled = filled, text.filled_in(filled, names)
-        return filled
-
-    def names_in_text(self, text: RoutineText) -> dict[str, object]:
+    def names_of_matrices(self, text: RoutineText) -> dict[str, object]:
         """What kernels of 16-bit attention have in common."""
         queries, keys, size, width, row_step, column_step, *_ = text.values
         tile, sizes, widths = self.tile, padded(int(size)), padded(int(width))

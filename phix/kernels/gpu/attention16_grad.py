@@ -312,7 +312,7 @@ class MatrixGradient(MatrixAttention):
 
     def print_tile(self, text: RoutineText) -> None:
         """See :class:`Routine`."""
-        names = self.names_in_text(text)
+        names = self.names_of_matrices(text)
         pitches = int(str(names["SIZE_PITCH"])) + int(str(names["WIDTH_PITCH"]))
         names |= {
             "SCORES": _part(_PRODUCT, "scores", "SIZE", "one", left="left"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 from phix.core import dtypes as dt
@@ -26,6 +27,8 @@ THREAD, BLOCK, TILE = "thread", "block", "tile"
 MOST_THREADS = {THREAD: 256, BLOCK: 512, TILE: 256}
 # A body of more scalar operations than this is no faster with vector loads.
 _LARGEST_PACKED = 200
+# So many terms, or packs of them, are added up before they are added to the others.
+_GROUP = 16
 
 
 class KernelText:
@@ -171,11 +174,48 @@ class _Printer(ScalarPrinter):
         if width > 1:
             first = self._packed(nest, width, count, first, step)
         index = self.fresh("i")
-        self.open(f"for (long long {index} = {first}; {index} < {count}; {index} += {step})")
-        self._unravel(nest, index)
-        self.block(nest.body)
-        self.close()
+        with self._steps(self._sums(nest, MOST_THREADS[BLOCK]), index, first, count, step):
+            self._unravel(nest, index)
+            self.block(nest.body)
         self.forget(self.changes(nest.body))
+
+    def _sums(self, nest: Nest, threads: int) -> list[Expr]:
+        """What each of so many threads may add up of many floats."""
+        size = [extent.data for extent in nest.extents if extent.fn == "const"]
+        if len(size) == len(nest.extents) and prod(size) <= _GROUP * threads:
+            return []
+        combined = nest.combined if isinstance(nest, Spread) else {}
+        return [t for t, fn in combined.items() if fn == "add" and t.dtype.kind == "f"]
+
+    @contextmanager
+    def _steps(
+        self, sums: list[Expr], index: str, first: str, end: str, step: str
+    ) -> Iterator[None]:
+        """A loop; ``sums`` are added up in groups, since a long sum loses last digits of a term."""
+        if not sums:
+            self.open(f"for (long long {index} = {first}; {index} < {end}; {index} += {step})")
+            yield
+            self.close()
+            return
+        start, stop, group = self.fresh("q"), self.fresh("q"), f"{_GROUP} * {step}"
+        self.open(f"for (long long {start} = {first}; {start} < {end}; {start} += {group})")
+        self.line(
+            f"const long long {stop} = "
+            f"phix_minimum((long long)({start} + {group}), (long long)({end}));"
+        )
+        totals = {target: self.mutable[target] for target in sums}
+        for target in sums:
+            self.mutable[target] = self.fresh("a")
+            self.line(f"{ins.type_of(target.dtype)} {self.mutable[target]} = 0;")
+        self.forget(set(sums))
+        self.open(f"for (long long {index} = {start}; {index} < {stop}; {index} += {step})")
+        yield
+        self.close()
+        for target, total in totals.items():
+            self.line(f"{total} = {total} + {self.mutable[target]};")
+            self.mutable[target] = total
+        self.forget(set(sums))
+        self.close()
 
     def _packed(self, nest: Nest, width: int, count: str, first: str, step: str) -> str:
         """The iterations that fill packs, where all are aligned; the first of what is left."""
@@ -187,9 +227,22 @@ class _Printer(ScalarPrinter):
         ]
         aligned, number = self.fresh("m"), self.fresh("g")
         self.line(f"const long long {aligned} = {' && '.join(checks)} ? {count} / {width} : 0;")
-        head = f"long long {number} = {first}; {number} < {aligned}; {number} += {step}"
-        self.open(f"for ({head})")
-        stored = ir.writes(nest.body)
+        sums = self._sums(nest, MOST_THREADS[BLOCK] * width)
+        with self._steps(sums, number, first, aligned, step):
+            self._pack(nest, width, number, packs, starts)
+        self.forget(self.changes(nest.body))
+        return f"{aligned} * {width} + {first}"
+
+    def _pack(
+        self,
+        nest: Nest,
+        width: int,
+        number: str,
+        packs: dict[tuple[Buffer, Expr], bool],
+        starts: dict[tuple[Buffer, Expr], str],
+    ) -> None:
+        """One thread's iterations of a nest that fill packs, which begin at ``starts``."""
+        index, stored = nest.loops[0].index, ir.writes(nest.body)
         for (buffer, linear), is_read in packs.items():
             pack, name = f"phix_pack<{ins.memory_type(buffer.dtype)}, {width}>", self.fresh("r")
             value = f" = ((const {pack}*)({starts[buffer, linear]}))[{number}]" if is_read else ""
@@ -207,22 +260,27 @@ class _Printer(ScalarPrinter):
                 pack = f"phix_pack<{ins.memory_type(buffer.dtype)}, {width}>"
                 name = self.packs[buffer, linear].removesuffix(".at[k]")
                 self.line(f"(({pack}*)({starts[buffer, linear]}))[{number}] = {name};")
-        self.close()
         for key in packs:
             del self.packs[key]
-        self.forget(self.changes(nest.body))
-        return f"{aligned} * {width} + {first}"
 
     def _packs(self, nest: Nest) -> dict[tuple[Buffer, Expr], bool]:
-        """The accesses that go along the index, and whether they are read before written."""
+        """The accesses that go along the index, and whether what memory has there is asked for:
+        it is read before it is written, or written under a condition."""
         index = nest.loops[0].index
         found: dict[tuple[Buffer, Expr], bool] = {}
-        for e in ir.expressions(nest.body):
-            if e.fn == "load" and e.args and index in set(mapping.variables(e.args[0])):
-                found[e.data, e.args[0]] = True
-        for s in ir.walk(nest.body):
+        filled: set[tuple[Buffer, Expr]] = set()
+        for s in nest.body:
+            loads = [e for e in ir.expressions([s]) if e.fn == "load" and e.args]
+            asked = [(e.data, e.args[0]) for e in loads if index in mapping.variables(e.args[0])]
+            stores = [x for x in ir.walk([s]) if isinstance(x, ir.Store)]
+            written = [(x.buffer, x.indices[0]) for x in stores]
+            if not isinstance(s, ir.Store):
+                asked += written
+            for key in asked:
+                found[key] = found.get(key, False) or key not in filled
             if isinstance(s, ir.Store):
-                found.setdefault((s.buffer, s.indices[0]), False)
+                filled.update(written)
+                found = dict.fromkeys(written, False) | found
         return dict(sorted(found.items(), key=lambda item: item[0][0].name))
 
     def _start(self, key: tuple[Buffer, Expr], index: Expr) -> str:
@@ -240,11 +298,10 @@ class _Printer(ScalarPrinter):
     def _for(self, loop: ir.For) -> None:
         extent, changed = self.index(loop.extent), self.changes(loop.body)
         self.forget(changed)
-        name = self.fresh("i")
-        self.open(f"for (long long {name} = 0; {name} < {extent}; ++{name})")
-        self.index_names[loop.index] = name
-        self.block(loop.body)
-        self.close()
+        name, spread = self.fresh("i"), mapping.spread_of(loop)
+        with self._steps(self._sums(spread, 2) if spread else [], name, "0", extent, "1"):
+            self.index_names[loop.index] = name
+            self.block(loop.body)
         self.forget(changed)
 
     def _if(self, statement: ir.If) -> None:
@@ -397,6 +454,9 @@ class _Printer(ScalarPrinter):
         changed: set[Any] = {target} | self.changes(loop.body)
         self.forget(changed)
         base, index = self.fresh("q"), self.fresh("i")
+        lost = self.fresh("a") if combine == "phix_add" and target.dtype.kind == "f" else ""
+        if lost:
+            self.line(f"{kind} {lost} = 0;")
         self.open(f"for (long long {base} = 0; {base} < {extent}; {base} += blockDim.x)")
         self.line(f"const long long {index} = {base} + threadIdx.x;")
         self.index_names[loop.index] = index
@@ -410,6 +470,9 @@ class _Printer(ScalarPrinter):
         self.line(f"{own} = {self.value(scan.element)};")
         self.close()
         self.line(f"{own} = phix_scan({own}, {combine}(), ({kind}){neutral}, {before}, {total});")
+        if lost:
+            self.line(f"{before} = {before} + {lost};")
+            self.line(f"{own} = {own} + {lost};")
         self.open(f"if ({index} < {extent})")
         self.line(f"{before} = {combine}()({carried}, {before});")
         self.line(f"{own} = {combine}()({carried}, {own});")
@@ -422,6 +485,9 @@ class _Printer(ScalarPrinter):
                 self.block([statement])
         self.close()
         self.mutable[target] = carried
-        self.line(f"{carried} = {combine}()({carried}, {total});")
+        carry = f"phix_carry({carried}, {lost}, {total})" if lost else ""
+        self.line(f"{carry or f'{carried} = {combine}()({carried}, {total})'};")
         self.close()
+        if lost:
+            self.line(f"{carried} = {carried} + {lost};")
         self.forget(changed)

@@ -13,6 +13,8 @@ from typing import Any
 from phix.core.errors import DeviceError
 
 _CUDA = (13, 12)
+# What a library opens by its name when it is used: that of its own folder must be there by then.
+_COMPANIONS = {"nvrtc": "nvrtc-builtins"}
 _INSTALL = 'pip install "phix[cuda12]" or "phix[cuda13]", or set CUDA_PATH to a CUDA toolkit'
 
 
@@ -32,10 +34,18 @@ def load(
     places = [folder / file for folder in _folders(wheel_folder) for file in files]
     for place in [*(p for p in places if p.is_file()), *map(Path, files)]:
         try:
+            _load_companions(name, place)
             return ctypes.CDLL(str(place))
         except OSError:
             continue
     raise DeviceError(f"{purpose}, and its library was not found: {install}")
+
+
+def _load_companions(name: str, place: Path) -> None:
+    version = place.name.rpartition(".so.")[2]
+    if name in _COMPANIONS and place.is_file():
+        for beside in sorted(place.parent.glob(f"lib{_COMPANIONS[name]}.so.{version}*")):
+            ctypes.CDLL(str(beside))
 
 
 def _file_names(name: str, majors: tuple[int, ...]) -> list[str]:

@@ -15,12 +15,11 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.affine import index_terms, is_one_digit, never_repeats
+from phix.kernels.loops.affine import is_one_digit, never_repeats
 from phix.kernels.loops.nodes import Assign, Buffer, Declare, For, Kernel, Statement, Store
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
-_UNIT = ((), 1)
 # fn -> the name of the operation on the device
 COMBINATIONS = {"add": "phix_add", "mul": "phix_mul", "maximum": "phix_max",
                 "minimum": "phix_min", "and": "phix_and", "or": "phix_or"}  # fmt: skip
@@ -246,13 +245,25 @@ def identity(fn: str, dtype: np.dtype) -> Expr:
 
 # -- which team ------------------------------------------------------------------------------
 def strides_one(body: list[Statement], index: Expr) -> int:
-    """How many of the accesses of a block go to the next element with the next ``index``."""
-    return sum(1 for linear in accesses(body) if _stride(linear, index) == _UNIT)
+    """How many accesses of a block go to the element beside, forward or back, with the next
+    ``index``."""
+    return sum(_step(linear, index) in (1, -1) for linear in accesses(body))
 
 
-def _stride(linear: Expr, index: Expr) -> object:
-    terms = index_terms(linear)
-    return None if terms is None else terms.get(index)
+def _step(e: Expr, index: Expr) -> int | None:
+    """By how much a linear index grows with ``index``; None where that is no known number."""
+    if e is index:
+        return 1
+    if index not in set(variables(e)):
+        return 0
+    if e.fn not in ("add", "sub", "mul"):
+        return None
+    if e.fn == "mul":
+        number, other = e.args if e.args[0].fn == "const" else e.args[::-1]
+        by = _step(other, index)
+        return None if by is None or number.fn != "const" else int(number.data) * by
+    a, b = (_step(x, index) for x in e.args)
+    return None if a is None or b is None else a + b if e.fn == "add" else a - b
 
 
 def accesses(body: list[Statement]) -> list[Expr]:

@@ -110,7 +110,8 @@ static __device__ __noinline__ void phix_load_transposed(unsigned int (&to)[4],
 PHIX_MULTIPLY(float16, phix_from_half, phix_to_half)
 PHIX_MULTIPLY(bfloat16, phix_from_bfloat16, phix_to_bfloat16)
 PHIX_DEVICE void phix_copy8(unsigned short *to, const unsigned short *from, bool is_inside) {
-  for (int k = 0; k < 8; ++k) to[k] = is_inside ? from[k] : (unsigned short)0;
+  typedef phix_pack<unsigned int, 4> pack;
+  *(pack *)to = is_inside ? *(const pack *)from : pack{};
 }
 PHIX_DEVICE void phix_copy1(float *to, const float *from, bool is_inside) {
   *to = is_inside ? *from : 0.0f;

@@ -11,6 +11,7 @@ wait for it for ever, are stopped then, and who reads a result is told.
 from __future__ import annotations
 
 import atexit
+import importlib
 import logging
 import platform
 import threading
@@ -48,7 +49,7 @@ class Link:
 
     def __init__(self, group: Any, index: int, cuda: Any, communicator: Any) -> None:
         self.group, self.index, self.communicator = group, index, communicator
-        self.cuda, self.nccl = cuda, cuda.nccl
+        self.cuda, self.nccl = cuda, _library(cuda)
         self.last = "nothing"  # the step that was started last
         self.records = True  # whether programs with its steps are recorded
         self.count = 0  # the number of the last recording
@@ -276,11 +277,19 @@ def _address(index: int, cuda: Any) -> tuple[str, str]:
     return machine, str(cuda.runtime.deviceGetPCIBusId(index))
 
 
+def _library(cuda: Any) -> Any:
+    """CuPy's module for NCCL, which is no attribute of ``cupy.cuda`` before it is imported."""
+    try:
+        return importlib.import_module(f"{cuda.__name__}.nccl")
+    except ImportError:
+        return None
+
+
 def _problem(group: Any, cuda: Any) -> str:
     """Why this rank has no NCCL; empty where it has."""
     if not group.nccl:
         return "its mesh has nccl=False"
-    library = getattr(cuda, "nccl", None)
+    library = _library(cuda)
     if library is None or not library.available:
         return f"CuPy finds no NCCL; {_INSTALL}"
     if library.get_version() < _OLDEST:
@@ -294,7 +303,7 @@ def _communicator(group: Any, index: int, cuda: Any) -> Any:
     why, mark = "", None
     if group.index == 0:
         try:
-            mark = cuda.nccl.get_unique_id()
+            mark = _library(cuda).get_unique_id()
         except Exception as error:  # the others wait to hear of it
             why = str(error)
     why, mark = group.comm.bcast((why, mark), 0)
@@ -302,7 +311,7 @@ def _communicator(group: Any, index: int, cuda: Any) -> Any:
         raise CollectiveError(f"{what}: {why}; {_WHY}")
     try:
         with cuda.Device(index):
-            return cuda.nccl.NcclCommunicator(group.size, mark, group.index)
+            return _library(cuda).NcclCommunicator(group.size, mark, group.index)
     except Exception as error:
         raise CollectiveError(f"{what}: {error}; {_WHY}") from None
 

@@ -5,7 +5,7 @@ It includes no header, so NVRTC needs none.
 
 from __future__ import annotations
 
-from phix.kernels.gpu import matrix_units
+from phix.kernels.gpu import matrix_units, register_tiles
 
 _TEXT = r"""
 #define PHIX_INFINITY_F __int_as_float(0x7f800000)
@@ -21,6 +21,14 @@ template <typename To, typename From> PHIX_DEVICE To phix_bits(From x) {
   To y;
   memcpy(&y, &x, sizeof(To));
   return y;
+}
+
+// a float's bits as an unsigned int in the order of the floats: NaNs the largest, zeros equal
+template <typename T> PHIX_DEVICE T phix_float_key(T bits, T sign, T infinity) {
+  const T size = (T)(bits & (T)~sign);
+  if (size > infinity) return (T)~(T)0;
+  if (size == 0) return sign;
+  return (bits & sign) ? (T)~bits : (T)(bits | sign);
 }
 
 // complex numbers, as they lie in memory
@@ -165,6 +173,14 @@ template <typename T, typename Op> PHIX_DEVICE T phix_reduce(T value, Op combine
   return value;
 }
 
+// A sum goes on by a value; what it is rounded off by is added up beside it.
+template <typename T> PHIX_DEVICE void phix_carry(T &sum, T &lost, T value) {
+  const T next = sum + value, added = next - sum;
+  const T error = (sum - (next - added)) + (value - added);
+  if (error - error == 0) lost += error;
+  sum = next;
+}
+
 // The combination of the values up to this thread's; without its own in ``before``, of the whole
 // block in ``total``.
 template <typename T, typename Op>
@@ -190,4 +206,4 @@ PHIX_DEVICE T phix_scan(T value, Op combine, T neutral, T &before, T &total) {
   return combine(lower, value);
 }
 """
-TEXT = _TEXT + matrix_units.TEXT
+TEXT = _TEXT + matrix_units.TEXT + register_tiles.TEXT

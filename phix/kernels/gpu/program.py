@@ -37,6 +37,7 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import sizes
 from phix.kernels.loops import text as loop_text
 from phix.kernels.loops.nodes import Buffer
+from phix.kernels.lowering import library_step
 from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule import workspace
 from phix.kernels.schedule.pipeline import lowered, run
@@ -59,6 +60,9 @@ class GpuProgram:
     ) -> None:
         self.graph, self.contiguous, self._runtime = graph, contiguous, runtime
         self.donating: dict[tuple[int, ...], GpuProgram] = {}  # the same, given inputs' memory
+        self.donated = donated
+        # the same, without kernels of these ops that are not for some sizes
+        self.generated: dict[frozenset[str], GpuProgram] = {}
         self.left_out, self.settings = rewrites.left_out(), settings.current()
         program, setting = lowered(graph, contiguous, GpuBuilder, donated=donated)
         self.loops = program
@@ -131,12 +135,33 @@ class GpuProgram:
         """See :class:`phix.core.engines.Program`."""
         if donated:
             if donated not in self.donating:
-                with rewrites.without(self.left_out), settings.in_force(self.settings):
-                    parts = (self.graph, self.contiguous, self._runtime, donated)
-                    self.donating[donated] = GpuProgram(*parts)
+                self.donating[donated] = self._again(self.graph, donated)
             return self.donating[donated].launcher(shapes)
         env = environment(self.graph, self.solutions, shapes)
+        if names := self._unfit(env):
+            if names not in self.generated:
+                own = library_step.engines_own(self.graph, names, "GPU")
+                self.generated[names] = self._again(own, self.donated)
+            return self.generated[names].launcher(shapes)
         return _SizedProgram(self, env).launch
+
+    def _again(self, graph: Graph, donated: tuple[int, ...]) -> GpuProgram:
+        with rewrites.without(self.left_out), settings.in_force(self.settings):
+            return GpuProgram(graph, self.contiguous, self._runtime, donated)
+
+    def _unfit(self, env: dict[dm.Symbol, int]) -> frozenset[str]:
+        """The ops with a kernel in the program that is not for the sizes."""
+        found: set[str] = set()
+        for step in ir.walk_steps(self.loops.steps):
+            if isinstance(step, ir.LibraryStep) and step.fits is not None:
+                ask = partial(self._ask, step, env, found)
+                self.runtime.call(ask)
+        return frozenset(found)
+
+    def _ask(self, step: ir.LibraryStep, env: dict[dm.Symbol, int], unfit: set[str]) -> None:
+        assert step.fits is not None
+        if not step.fits(self.runtime.context([]), env):
+            unfit.add(step.name)
 
 
 def _module(texts: Sequence[Text]) -> tuple[str, dict[str, str]]:

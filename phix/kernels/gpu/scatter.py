@@ -18,6 +18,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.kernels.gpu import radix
 from phix.kernels.gpu.mapping import INDEPENDENT
 from phix.kernels.gpu.rewriting import Rewriter
 from phix.kernels.loops import nodes as ir
@@ -42,9 +43,9 @@ from phix.kernels.schedule.inplace import nest
 
 # So few writes a thread does one after the other.
 _FEW_WRITES = 64
-# Up to so many places are put in order by counting, for each, those that come before it: a
-# library's sort takes longer to start, and cannot be recorded.
-_MOST_COUNTED = 1 << 14
+# Fewer places than that are put in order by counting, for each, those that come before it: passes
+# over their digits take longer to start.
+_NOT_COUNTED = radix.LEAST
 _COUNTS = 32  # parts in which they are counted
 _WRITE, _NEXT, _OTHER, _PART = sc.var("i901"), sc.var("a900"), sc.var("i902"), sc.var("i903")
 
@@ -138,17 +139,29 @@ def _sorted(
     for loop in writes:
         linear = linear * loop.extent + loop.index
     first = Kernel(_around(writes, "parallel", [Store(keys, (linear,), key)]))
-    if isinstance(count, int) and count <= _MOST_COUNTED:
-        before = temp((_COUNTS, count), ir.ZERO)
-        sorts: list[Step] = _counted(total, count, keys, before, ordered, order)
-    else:
-        sorts = [
-            HostStep(
-                "argsort", _argsort, (keys,), (ordered, order), ((count,),),
-                {"axis": 0, "descending": False},
-            )
-        ]  # fmt: skip
+    target = next(s.buffer for s in block if isinstance(s, Store))
+    sorts = _in_order(total, count, keys, ordered, order, target, temp)
     return [first, *sorts, Kernel(_segments(digits, writes, block, total, ordered, order))]
+
+
+def _in_order(
+    total: Expr,
+    count: dm.DimLike,
+    keys: Buffer,
+    ordered: Buffer,
+    order: Buffer,
+    target: Buffer,
+    temp: Any,
+) -> list[Step]:
+    """The keys, places in ``target``, in order, and where they were, equals in order."""
+    if isinstance(count, int) and count < _NOT_COUNTED:
+        before = temp((_COUNTS, count), ir.ZERO)
+        return _counted(total, count, keys, before, ordered, order)
+    attrs: dict[str, Any] = {"axis": 0, "descending": False}
+    size = dm.product(target.dims)
+    if isinstance(size, int):
+        attrs["bits"] = max(size - 1, 1).bit_length()
+    return [HostStep("argsort", _argsort, (keys,), (ordered, order), ((count,),), attrs)]
 
 
 def _argsort(keys: np.ndarray, ordered: np.ndarray, order: np.ndarray) -> None:
@@ -168,7 +181,7 @@ def _counted(
 
     other = _PART * length + _OTHER
     key, another = read(keys, _WRITE), read(keys, other)
-    is_before = (key > another) | (sc.eq(another, key) & (other < _WRITE))
+    is_before = another < key + sc.cast(other < _WRITE, dt.int64)
     one_more = Assign((_NEXT,), (_NEXT + sc.cast(is_before, dt.int64),))
     left = sc.binary("minimum", total - _PART * length, sc.const(length, dt.int64))
     part: list[Statement] = [

@@ -42,7 +42,7 @@ _MOST_PARTS, _DEFAULT_PARTS = 1 << 10, 1 << 8
 # Loops that one block does as fast as many.
 _SMALL = 1 << 12
 # With a thread a column: the threads to make, and the elements each of them is to have.
-_THREADS, _COLUMN_PART = 1 << 18, 1 << 6
+_THREADS, _COLUMN_PART = 1 << 18, 1 << 4
 
 # Matrices of so few rows or columns do not fill the tiles of a library.
 _NARROW = 32
@@ -58,6 +58,8 @@ def joins(first: For, second: For, joined: For) -> bool:
         return False
     nests = [mapping.items_of(Kernel([loop])) for loop in (first, second, joined)]
     depths = [len(n.loops) for n in nests]
+    if {True, False} <= {_goes_across(n) for n in nests[:2]}:
+        return False  # a block would read each column an element here and an element there
     if depths[2] == max(depths[:2]):
         # two sums down columns are each split into parts, together they could not be
         inner = _inner(nests[2])
@@ -115,6 +117,12 @@ def _size(nest: Nest) -> int | None:
 
 def _inner(nest: Nest) -> list[Spread]:
     return mapping.spreads(nest.body)
+
+
+def _goes_across(nest: Nest) -> bool | None:
+    """Whether each item of a nest adds up a column, not a row; None where there is neither."""
+    inner = _inner(nest)
+    return mapping.prefers_threads(nest, inner) if inner and nest.loops else None
 
 
 def fill_the_card(program: LoopProgram, _: Setting) -> None:

@@ -34,11 +34,8 @@ def waves(steps: list[Step], memory: Callable[[Buffer], Hashable]) -> list[Wave]
             number = len(result)
             first = number + 1
         else:
-            number = max(
-                first,
-                *(written.get(m, -1) + 1 for m in reads),
-                *(touched.get(m, -1) + 1 for m in writes),
-            )
+            after = [written.get(m, -1) + 1 for m in reads]
+            number = max([first, *after, *(touched.get(m, -1) + 1 for m in writes)])
             while number < len(result) and not _fits(step, result[number]):
                 number += 1
         if number == len(result):

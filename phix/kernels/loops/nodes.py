@@ -189,10 +189,11 @@ class HostStep:
 @dataclass(eq=False)
 class LibraryStep(HostStep):
     """A registered kernel: ``function(ctx, env, *input arrays, *output arrays)``, on arrays of the
-    engine's place; ``env`` has the values of the dims in its attributes. A ``recordable`` one only
-    starts work."""
+    engine's place; ``env`` has the values of dims, for which it is if ``fits(ctx, env)``. A
+    ``recordable`` one only starts work."""
 
     recordable: bool = False
+    fits: Callable[..., bool] | None = None
 
 
 @dataclass(eq=False)

@@ -112,7 +112,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
 
 
 def _report(after: str, rule: Check, program: LoopProgram, fault: str) -> None:
-    way_out = f"; jit(f, disable={after!r}) may get around it" if after in rewrites.REWRITES else ""
+    way_out = f"; jit(f, disable={after!r}) may get around it" if after in rewrites.known() else ""
     raise VerificationError(
         f"after {after!r} a loop program breaks the rule {rule.__name__!r}: {fault}. This is a "
         f"fault of phix, please report it{way_out}.\n" + program_text(program)

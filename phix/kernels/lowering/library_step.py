@@ -6,19 +6,24 @@ Which kernel that is was decided before (``passes/assign_kernels.py``); it stand
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from phix.core import dims as dm
 from phix.core import graph as gr
-from phix.core import kernel_calls, kernel_selection
-from phix.core.graph import Equation
+from phix.core import kernel_calls, kernel_selection, stack
+from phix.core.graph import Equation, Graph
+from phix.core.kernel_arguments import ANY
 from phix.core.kernel_context import KernelContext
-from phix.core.kernel_registry import Kernel
+from phix.core.kernel_registry import Kernel, KernelKey
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.loops.nodes import Buffer
 from phix.kernels.loops.value import unread
 from phix.kernels.lowering.registry import Task
+
+Env = Mapping[dm.Symbol, int]
 
 
 def kernel_of(equation: Equation) -> Kernel | None:
@@ -32,6 +37,32 @@ def kernel_of(equation: Equation) -> Kernel | None:
     return kernel_selection.chosen_function(equation)
 
 
+def fits(equation: Equation, kernel: Kernel, ctx: KernelContext, env: Env) -> bool:
+    """Whether a kernel is for an equation at sizes that are known, where ``ctx`` says."""
+    metas = gr.map_entries(lambda a: a.meta.substitute(env), equation.inputs)
+    if kernel.fits is None:
+        return True
+    is_known = all(dm.is_known(*m.dims) for m in gr.flat(metas))
+    return is_known and kernel.fits(metas, gr.substitute_attrs(equation.attrs, env), ctx)
+
+
+@stack.nests
+def engines_own(graph: Graph, names: frozenset[str], backend: str) -> Graph:
+    """The graph, and those in it, with the code of the engine in the place of kernels that ask
+    which calls they are for, in equations of the ops of these names."""
+
+    def changed(equation: Equation) -> Equation:
+        if equation.op.has_graphs:
+            inner = partial(engines_own, names=names, backend=backend)
+            return replace(equation, attrs=gr.map_attrs(inner, equation.attrs))
+        kernel = kernel_of(equation) if equation.op.name in names else None
+        if kernel is None or kernel.fits is None:
+            return equation
+        return replace(equation, kernel=KernelKey(backend, ANY, kernel.key.dtype))
+
+    return replace(graph, equations=tuple(map(changed, graph.equations)))
+
+
 def emit(
     b: Builder, equation: Equation, kernel: Kernel, inputs: Any, task: Task
 ) -> tuple[Value, ...]:
@@ -41,7 +72,7 @@ def emit(
     wanted = [not kernel.takes_unread or is_read for is_read in task.is_read]
     count = len(given)
 
-    def run(ctx: KernelContext, env: Mapping[dm.Symbol, int], *arrays: Any) -> None:
+    def run(ctx: KernelContext, env: Env, *arrays: Any) -> None:
         supply, rest = iter(arrays[:count]), iter(arrays[count:])
         values = gr.map_entries(lambda _: next(supply), inputs)
         attrs = gr.substitute_attrs(equation.attrs, env)
@@ -52,8 +83,10 @@ def emit(
     def write(*out: Buffer) -> None:
         read = tuple(b.contiguous(v) for v in given)
         dims = tuple(v.dims for v in given)
-        name, how = equation.op.name, kernel.recordable
-        b.steps.append(ir.LibraryStep(name, run, read, out, dims, recordable=how))
+        step = ir.LibraryStep(equation.op.name, run, read, out, dims)
+        step.recordable = kernel.recordable
+        step.fits = None if kernel.fits is None else partial(fits, equation, kernel)
+        b.steps.append(step)
 
     written = b.written([m for m, is_wanted in zip(task.metas, wanted) if is_wanted], write)
     made = iter(written)

@@ -96,6 +96,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("drop_private_rows", "gpu.schedule"),
         LoopPass("drop_temps", "schedule.dropping"),
         LoopPass("split_library_calls", "gpu.calls"),
+        LoopPass("sort_by_digits", "gpu.radix"),
     ),
 }
 
