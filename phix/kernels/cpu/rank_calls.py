@@ -107,8 +107,9 @@ def _said(text: Steps, step: CallStep) -> tuple[str, int]:
     """The name of a constant with what the rank says it is in, and how many bytes that is."""
     group, source = step.attrs["group"], step.attrs["source"]
     at = f" at {source}" if source is not None else ""
-    said = f"{group.text(step.attrs['kind'])}{at}".encode()[:MOST_TEXT]
-    held = b"\1" + said + b"\0"
+    said = f"{group.text(step.attrs['asked'])}{at}".encode()[:MOST_TEXT]
+    whole = said.decode(errors="ignore").encode()  # of no half characters: errors are titled so
+    held = b"\1" + whole + b"\0"
     shown = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in held)
     texts = text.module.texts
     name = texts.setdefault(shown, f"@said{len(texts)}")

@@ -52,7 +52,7 @@ def by_calls(
     b: Builder, x: Value, group: Any, port: Port, kind: str, detail: Any, task: Task
 ) -> Value:
     """What a step gives."""
-    calls = _Calls(b, group, port, task)
+    calls = _Calls(b, group, port, task, kind)
     found: Value = getattr(calls, kind)(x, tuple(detail))
     return found
 
@@ -66,12 +66,14 @@ def axes_moved(source: int, target: int, rank: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Calls:
-    """The kinds of steps, each a method with its name."""
+    """The kinds of steps, each a method with its name. Whatever calls one takes, they are told of
+    as ``asked``."""
 
     b: Builder
     group: Any
     port: Port
     task: Task
+    asked: str
 
     # -- kinds -----------------------------------------------------------------------------------
     def index(self, x: Value, detail: Any) -> Value:
@@ -174,7 +176,7 @@ class _Calls:
 
         routine, numbers = _ROUTINES[kind](group, x.dtype, math.prod(sent), detail)
         attrs = {"group": group, "kind": kind, "detail": detail, "source": source, "begin": None,
-                 "handle": self.port.handle}  # fmt: skip
+                 "handle": self.port.handle, "asked": self.asked}  # fmt: skip
         table = self._table()
         read, shapes = (self.b.contiguous(x), table), (x.dims, table.dims)
         step = CallStep(RANK_STEP, run, read, (to,), shapes, attrs, routine, numbers)
