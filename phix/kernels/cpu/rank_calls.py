@@ -6,14 +6,10 @@ it is about to do, where those look who see that a rank is gone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from phix.core.rank_ports import MOST_TEXT, PLACES
 from phix.kernels.cpu import faults, parallel_callers
-from phix.kernels.loops.nodes import CallStep
-
-if TYPE_CHECKING:
-    from phix.kernels.cpu.steps import Steps
+from phix.kernels.cpu.known import Known
+from phix.kernels.loops.calls import CallStep
 
 _COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 _CLEAR = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
@@ -75,7 +71,7 @@ BYTES
 }"""  # noqa: E501
 
 
-def emit(text: Steps, step: CallStep) -> None:
+def emit(text: Known, step: CallStep) -> None:
     """Print a step."""
     handle = str(step.attrs["handle"])
     text.declare(_filled(_BEGINS, "", handle))
@@ -103,7 +99,7 @@ def emit(text: Steps, step: CallStep) -> None:
     text.leave_if_failed()
 
 
-def _said(text: Steps, step: CallStep) -> tuple[str, int]:
+def _said(text: Known, step: CallStep) -> tuple[str, int]:
     """The name of a constant with what the rank says it is in, and how many bytes that is."""
     group, source = step.attrs["group"], step.attrs["source"]
     at = f" at {source}" if source is not None else ""

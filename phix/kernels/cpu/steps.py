@@ -14,6 +14,7 @@ from phix.kernels.cpu import asking, faults, long_loops, parallel_callers, rank_
 from phix.kernels.cpu.known import DATA, Known
 from phix.kernels.cpu.llvm import KernelText, Parameter
 from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.calls import CallStep
 from phix.kernels.loops.nodes import Buffer, Kernel, Step
 
 # A kernel of at most this many iterations is put into the loop around it.
@@ -69,7 +70,7 @@ class Steps(Known):
             self.print(step)
 
     def print(self, step: Step) -> None:
-        clock = self.module.clock if isinstance(step, (Kernel, ir.CallStep)) else None
+        clock = self.module.clock if isinstance(step, (Kernel, CallStep)) else None
         start = clock.read(self) if clock else ""
         getattr(self, f"_{type(step).__name__.lower()}")(step)
         if clock:
@@ -147,7 +148,7 @@ class Steps(Known):
             f"  call void @phix_share(ptr {name}.piece, ptr {data}, i64 {extent}, i64 {grain})"
         )
 
-    def _callstep(self, step: ir.CallStep) -> None:
+    def _callstep(self, step: CallStep) -> None:
         rank_calls.emit(self, step)
 
     def _bindstep(self, step: ir.BindStep) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import rewriting
+from phix.kernels.loops.calls import CallStep
 from phix.kernels.loops.nodes import Buffer, HostStep, Kernel, Statement, Step
 
 
@@ -102,7 +103,7 @@ def may_meet(a: Buffer, b: Buffer) -> bool:
 def has_host_step(steps: list[Step]) -> bool:
     """Whether Python runs one of the steps."""
     return any(
-        isinstance(s, HostStep) and not isinstance(s, ir.CallStep) for s in ir.walk_steps(steps)
+        isinstance(s, HostStep) and not isinstance(s, CallStep) for s in ir.walk_steps(steps)
     )
 
 

@@ -197,15 +197,6 @@ class LibraryStep(HostStep):
 
 
 @dataclass(eq=False)
-class CallStep(HostStep):
-    """A step that keeps its place in the order as those of the host do, and is no step of the host:
-    native code calls ``routine`` with the arrays and ``numbers``."""
-
-    routine: str = ""
-    numbers: tuple[int, ...] = ()
-
-
-@dataclass(eq=False)
 class StartStep(HostStep):
     """Begins what a host step does: ``attrs["begin"](*arrays)`` gives what the engine ends it by.
     Up to its ``WaitStep``, in the same block, all leave its outputs alone and its inputs be."""

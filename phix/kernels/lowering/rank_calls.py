@@ -21,7 +21,8 @@ from phix.core.meta import MetaTensor
 from phix.core.rank_ports import ADDED, BYTES, MOST, PLACES, Port
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value, buffer_value
-from phix.kernels.loops.nodes import RANK_STEP, Buffer, CallStep, Element
+from phix.kernels.loops.calls import CallStep
+from phix.kernels.loops.nodes import RANK_STEP, Buffer, Element
 from phix.kernels.lowering.reduction import SUM, accumulator_dtype, as_dtype, parts, whole
 from phix.kernels.lowering.registry import Task
 from phix.kernels.lowering.shape import reindexed, transpose
@@ -202,7 +203,7 @@ def _first(array: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
 
 
 # -- what calls are passed ---------------------------------------------------------------------
-Call = tuple[str, tuple[int, ...]]  # the routine, and its numbers
+Routine = tuple[str, tuple[int, ...]]  # the routine, and its numbers
 
 
 def _type_of(dtype: np.dtype, count: int) -> tuple[int, int]:
@@ -212,23 +213,23 @@ def _type_of(dtype: np.dtype, count: int) -> tuple[int, int]:
     return count * dtype.itemsize, PLACES[BYTES]
 
 
-def _allreduce(group: Any, dtype: np.dtype, count: int, detail: Any) -> Call:
+def _allreduce(group: Any, dtype: np.dtype, count: int, detail: Any) -> Routine:
     return "MPI_Allreduce", _type_of(dtype, count)
 
 
-def _allgather(group: Any, dtype: np.dtype, count: int, detail: Any) -> Call:
+def _allgather(group: Any, dtype: np.dtype, count: int, detail: Any) -> Routine:
     return "MPI_Allgather", _type_of(dtype, count)
 
 
-def _alltoall(group: Any, dtype: np.dtype, count: int, detail: Any) -> Call:
+def _alltoall(group: Any, dtype: np.dtype, count: int, detail: Any) -> Routine:
     return "MPI_Alltoall", (count * dtype.itemsize // group.size, PLACES[BYTES])
 
 
-def _sendrecv(group: Any, dtype: np.dtype, count: int, detail: Any) -> Call:
+def _sendrecv(group: Any, dtype: np.dtype, count: int, detail: Any) -> Routine:
     target, source = group.neighbours(detail)
     return "MPI_Sendrecv", (count * dtype.itemsize, target, source)
 
 
-_ROUTINES: dict[str, Callable[[Any, np.dtype, int, Any], Call]] = {
+_ROUTINES: dict[str, Callable[[Any, np.dtype, int, Any], Routine]] = {
     "sum": _allreduce, "gather": _allgather, "exchange": _alltoall, "permute": _sendrecv,
 }  # fmt: skip

@@ -214,8 +214,8 @@ class _Counter:
             return  # counted where it is waited for
         rule = _HOST.get(step.name)
         flops = None if rule is None else rule(step, self.symbols)
-        if isinstance(step, ir.CallStep):
-            self.uncounted.append(f"operations of {step.routine}")
+        if step.name == ir.RANK_STEP:
+            self.uncounted.append("operations of steps between ranks")
         elif flops is None:
             self.uncounted.append(f"operations of {step.name}, which Python runs")
         else:
