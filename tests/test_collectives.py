@@ -428,7 +428,7 @@ def test_rows_of_a_table_in_parts(rng):
 
 # -- calls in native code ------------------------------------------------------------------------
 def test_native_code_calls_and_leaves_where_the_answer_is_an_error(rng):
-    """A stand-in for MPI: what is refused is an error with the step and the line, and is no more."""
+    """A stand-in for MPI: what it refuses is an error with the step and the line, and no more."""
     mesh = called(data=2)
     group = mesh.groups["data"]
 
