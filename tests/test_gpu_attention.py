@@ -332,6 +332,7 @@ def test_it_compiles_for_the_gpu(dtype: str, size: int, width: int, causal: bool
     compile_all([made.sections["cuda"], program(both).sections["cuda"]])
 
 
+@pytest.mark.one_in(5)  # a second or more each
 @pytest.mark.parametrize(
     ("dtype", "size"),
     [("float32", 64), ("float32", 128), ("float32", 256), ("float64", 256), ("float16", 256)],

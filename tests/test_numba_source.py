@@ -248,6 +248,8 @@ PROGRAMS: dict[str, tuple[Any, list[Any]]] = {
     "swapped rows": (swapped_rows, [normal(5, 8, dtype="float64")]),
     "switch": (chosen, [np.array([1.0, 2.0, 3.0])]),
     "sort": (lambda x: (ops.sort(x, -1), ops.argsort(x, -1)), [normal(3, 40)]),
+    "sorts side by side": (lambda x, y: (ops.sort(x, -1), ops.argsort(y, 0)),
+                           [normal(5, 9), normal(7, 4, dtype="float64")]),
     "cumsum": (lambda x: ops.cumsum(x, 0), [normal(9, 3, dtype="float64")]),
     "conv": (convolved, [normal(2, 3, 6, 6), normal(4, 3, 3, 3)]),
     "complex": (complex_product, [normal(3, 4).astype("complex64"), normal(4, 4) + 1j]),

@@ -72,6 +72,7 @@ def stored(values: np.ndarray, transposed: bool, beside: int) -> np.ndarray:
     return rows
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("beside", [0, 3])

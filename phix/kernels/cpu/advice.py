@@ -6,6 +6,7 @@ from phix.kernels.cpu import jit
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form
 from phix.kernels.loops.nodes import Store
+from phix.kernels.scalar.language import Expr
 
 # What keeps LLVM from unrolling a loop, and the nodes that a module needs for it.
 ROLLED = "!llvm.loop !0"
@@ -19,6 +20,9 @@ PAIRED = "!llvm.loop !6"
 ACROSS = {16: "!llvm.loop !9", 8: "!llvm.loop !10", 4: "!llvm.loop !11"}
 # What makes it one vector of so many elements.
 WIDE = {64 >> k: f"!llvm.loop !{20 + k}" for k in range(6)}
+# What is said of loads and stores of iterations that are apart, and of a loop of such.
+APART_IN_LANES = ", !llvm.access.group !40"
+LANES = {64 >> k: f"!llvm.loop !{41 + k}" for k in range(6)}
 METADATA = (
     "!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}',
     "!2 = distinct !{!2, !3}", '!3 = !{!"llvm.loop.vectorize.width", i32 1}',
@@ -28,6 +32,8 @@ METADATA = (
     *(f"!{9 + k} = distinct !{{!{9 + k}, !{12 + k}}}" for k in range(3)),
     *(f"!{20 + k} = distinct !{{!{20 + k}, !1, !{30 + k}}}" for k in range(6)),
     *(f'!{30 + k} = !{{!"llvm.loop.vectorize.width", i32 {64 >> k}}}' for k in range(6)),
+    "!40 = distinct !{}", '!47 = !{!"llvm.loop.parallel_accesses", !40}',
+    *(f"!{41 + k} = distinct !{{!{41 + k}, !1, !{30 + k}, !47}}" for k in range(6)),
     *(f'!{12 + k} = !{{!"llvm.loop.vectorize.width", i32 {16 >> k}}}' for k in range(3)),
 )  # fmt: skip
 # An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
@@ -52,7 +58,7 @@ def _stays_rolled(loop: ir.For) -> bool:
     Accumulators are faster unrolled; loops that store are bound by memory, and vectors enough.
     """
     if loop.extent.fn != "const":
-        return False
+        return any(map(is_of_lanes, loop.body))
     is_inner = not any(isinstance(s, (ir.For, ir.While)) for s in ir.walk(loop.body))
     if is_inner and _LEAST_ROLLED <= loop.extent.data <= _MOST_ROLLED:
         return not _is_narrow(loop)
@@ -185,8 +191,54 @@ def fills_vectors(kernel: ir.Kernel) -> bool:
     )
 
 
-def advice(loop: ir.For) -> str:
-    """What LLVM is told of a loop, behind its last branch."""
+def is_of_lanes(s: ir.Statement) -> bool:
+    """Whether it is a loop of one vector, no lane of which touches what another one writes.
+
+    In the locals that it writes, each lane touches its own places alone: divided by the number of
+    lanes, they leave its own number.
+    """
+    if not isinstance(s, ir.For) or not s.is_vector or s.kind != "independent":
+        return False
+    if s.extent.fn != "const" or not all(isinstance(x, (Store, ir.Declare)) for x in s.body):
+        return False
+    places = [(x.buffer, x.indices) for x in s.body if isinstance(x, Store)]
+    written = {buffer for buffer, _ in places}
+    places += [(x.data, x.args) for x in ir.loads(s.body) if x.data in written]
+    return all(
+        buffer.kind == "local" and len(at) == 1 and _is_own_place(at[0], s) for buffer, at in places
+    )
+
+
+def _is_own_place(at: Expr, loop: ir.For) -> bool:
+    """Whether a place is the number of the iteration plus a multiple of how many there are."""
+    terms, size = _terms(at), loop.extent.data
+    if terms.count(loop.index) != 1:
+        return False
+    terms.remove(loop.index)
+    return all(_is_multiple(e, size) for e in terms)
+
+
+def _terms(e: Expr) -> list[Expr]:
+    """What an expression adds up."""
+    return [t for a in e.args for t in _terms(a)] if e.fn == "add" else [e]
+
+
+def _is_multiple(e: Expr, size: int) -> bool:
+    if e.fn == "const":
+        return bool(e.data % size == 0)
+    if e.fn in ("add", "sub"):
+        return all(_is_multiple(a, size) for a in e.args)
+    return e.fn == "mul" and any(_is_multiple(a, size) for a in e.args)
+
+
+def advice(loop: ir.For | ir.While) -> str:
+    """What LLVM is told of a loop, behind its last branch.
+
+    Where it finds how often a ``while`` of vectors runs, it would write all of them out.
+    """
+    if isinstance(loop, ir.While):
+        has_lanes = any(map(is_of_lanes, ir.walk(loop.body)))
+        return f", {ROLLED}" if has_lanes else ""
     rules = (
         (_is_masked, MASKED),
         (_stays_rolled, ROLLED),
@@ -194,6 +246,6 @@ def advice(loop: ir.For) -> str:
         (_is_paired, PAIRED),
     )
     if loop.is_vector:
-        return f", {WIDE[loop.extent.data]}"
+        return f", {(LANES if is_of_lanes(loop) else WIDE)[loop.extent.data]}"
     told = _across(loop) or next((told for holds, told in rules if holds(loop)), "")
     return told and f", {told}"

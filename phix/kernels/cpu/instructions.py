@@ -53,23 +53,23 @@ def constant(value: Any, dtype: np.dtype) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
 
 
-def load(p: Printer, dtype: np.dtype, address: str) -> str:
-    """Load one scalar, widened as the scalar language asks."""
+def load(p: Printer, dtype: np.dtype, address: str, known: str = "") -> str:
+    """Load one scalar, widened as the scalar language asks; LLVM is told what is ``known``."""
     dtype = dt.real_dtype(dtype)
-    raw = p.let(f"load {memory_type(dtype)}, ptr {address}")
+    raw = p.let(f"load {memory_type(dtype)}, ptr {address}{known}")
     if dtype.kind == "b":
         return p.let(f"icmp ne i8 {raw}, 0")
     return _widen(p, raw, dtype) if dtype in (dt.float16, dt.bfloat16) else raw
 
 
-def store(p: Any, dtype: np.dtype, value: str, address: str) -> None:
+def store(p: Any, dtype: np.dtype, value: str, address: str, known: str = "") -> None:
     """Store one scalar, rounded to the dtype in memory."""
     dtype = dt.real_dtype(dtype)
     if dtype.kind == "b":
         value = p.let(f"zext i1 {value} to i8")
     elif dtype in (dt.float16, dt.bfloat16):
         value = _narrow(p, value, dtype)
-    p.lines.append(f"  store {memory_type(dtype)} {value}, ptr {address}")
+    p.lines.append(f"  store {memory_type(dtype)} {value}, ptr {address}{known}")
 
 
 def _widen(p: Printer, raw: str, dtype: np.dtype) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.kernels.cpu import direct_products, extremes, faults, streaming
 from phix.kernels.cpu import instructions as ins
-from phix.kernels.cpu.advice import advice
+from phix.kernels.cpu.advice import APART_IN_LANES, advice, is_of_lanes
 from phix.kernels.loops import linked
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Pointer
@@ -85,6 +85,7 @@ class _Printer:
         self.tail: list[str] = []
         self.lines: list[str] = []
         self.label = "start"
+        self.access = ""  # what is known of loads and stores where they are printed
         self.count = 0
         self.parameter_names: dict[Parameter, str] = {}
         self.strides: dict[tuple[Buffer, int], str] = {}
@@ -251,7 +252,9 @@ class _Printer:
                 values = [self.value(e) for e in extremes.elements(found)]
                 extremes.take(self, found, key, values)
         else:
+            self.access = APART_IN_LANES if is_of_lanes(loop) else ""
             self._inner(loop.body)
+            self.access = ""
         self.open.pop()
         self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
         again = self.let(f"icmp slt i64 {index}.next, {extent}")
@@ -287,7 +290,7 @@ class _Printer:
         self.lines.append(f"  br i1 {condition}, label %{body}, label %{end}")
         self._start(body)
         self._inner(statement.body)
-        self.lines.append(f"  br label %{test}")
+        self.lines.append(f"  br label %{test}{advice(statement)}")
         self._start(end)
         self.forget(changed)
 
@@ -297,9 +300,8 @@ class _Printer:
         if isinstance(own, Expr) and self._comes_again(statement.indices):
             flags = _terms(statement.value, own)
         value = self.value(statement.value, flags)
-        ins.store(
-            self, statement.buffer.dtype, value, self.address(statement.buffer, statement.indices)
-        )
+        address = self.address(statement.buffer, statement.indices)
+        ins.store(self, statement.buffer.dtype, value, address, self.access)
         self.forget({statement.buffer} & self.changing)
 
     def _comes_again(self, indices: tuple[Expr, ...]) -> bool:
@@ -397,7 +399,7 @@ class _Printer:
 
     def _compute(self, expr: Expr, flags: str | None) -> str:
         if expr.fn == "load":
-            return ins.load(self, expr.data.dtype, self.address(expr.data, expr.args))
+            return ins.load(self, expr.data.dtype, self.address(expr.data, expr.args), self.access)
         operands = list(map(self.operand, expr.args))
         if expr.fn == "select" and expr.dtype.kind == "f":
             operands[1:] = [self._arm(a, name) for a, name in zip(expr.args[1:], operands[1:])]

@@ -207,7 +207,7 @@ class Builder(DimExpressions):
         self._nest.frames[-1].body.extend(statements)
 
     @contextmanager
-    def loop(self, extent: Expr, kind: str = "parallel") -> Iterator[Expr]:
+    def loop(self, extent: Expr, kind: str = "parallel", is_vector: bool = False) -> Iterator[Expr]:
         """A loop over ``range(extent)``; none at all for an extent known to be 1."""
         nest = self._nest
         assert nest is not None
@@ -223,7 +223,7 @@ class Builder(DimExpressions):
             yield index
         finally:
             nest.frames.pop()
-        nest.frames[-1].body.append(ir.For(index, extent, frame.body, kind))
+        nest.frames[-1].body.append(ir.For(index, extent, frame.body, kind, is_vector=is_vector))
 
     @contextmanager
     def block(self, make: Callable[[list[ir.Statement]], ir.Statement]) -> Iterator[None]:

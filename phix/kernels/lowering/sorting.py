@@ -2,13 +2,16 @@
 
 A row of some size is sorted by radix, digit by digit from the lowest, each pass stable and from
 one half of a buffer to the other; a pass in which all keys have one digit is left out. A short
-row is sorted by insertion. The row's order, where it is asked for, travels with the keys: below
-them in one int if they have 32 bits, else in a buffer of its own.
+row is sorted by insertion, and many of them side by side by a network (``sorting_networks.py``).
+The row's order, where it is asked for, travels with the keys: below them in one int if they have
+32 bits, else in a buffer of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
@@ -17,10 +20,11 @@ from phix.core import dtypes as dt
 from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import CHEAP, ZERO, Builder, Value
-from phix.kernels.loops.nodes import Buffer, Kernel
-from phix.kernels.lowering import sorting_steps
+from phix.kernels.loops.nodes import ONE, Buffer, Kernel
+from phix.kernels.lowering import sorting_networks, sorting_steps
 from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.lowering.shape import moved_axis
+from phix.kernels.lowering.sort_keys import UINT32, UINT64, element_of, key_dtype, sort_key
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
@@ -29,54 +33,6 @@ Indices = tuple[Expr, ...]
 # Rows of up to so many elements are sorted by insertion, up to so many with short digits.
 SHORT, MIDDLE = 48, 2048
 _FEW_BITS, _MANY_BITS = 8, 11
-UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
-
-
-# -- keys ----------------------------------------------------------------------------------------
-def key_dtype(dtype: np.dtype) -> np.dtype:
-    return UINT64 if ir.scalar_dtype(dtype).itemsize == 8 else UINT32
-
-
-def sort_key(x: Expr, descending: bool, is_exact: bool) -> Expr:
-    """An unsigned int that is ordered as ``x``, NaN the largest; all bits turned if descending.
-
-    An exact one tells -0.0 from 0.0, so that ``x`` can be had back from it.
-    """
-    if x.dtype.kind == "f":
-        key = _float_key(x if is_exact else x + 0.0)
-    elif x.dtype.kind == "b":
-        key = sc.cast(x, UINT32)
-    else:
-        wide = dt.int64 if x.dtype.itemsize == 8 else dt.int32
-        signed = x.dtype.kind == "i"
-        key = sc.cast(sc.cast(x, wide), key_dtype(x.dtype)) if signed else x
-        key = sc.cast(key, key_dtype(x.dtype))
-        if signed:  # the least one becomes 0
-            key = key - sc.cast(sc.const(np.iinfo(x.dtype).min, wide), key.dtype)
-    return ~key if descending else key
-
-
-def _float_key(x: Expr) -> Expr:
-    """The bits of a float, turned so that they are ordered as it is."""
-    dtype = key_dtype(x.dtype)
-    bits = sc.bitcast(x, dtype)
-    top = sc.const(1 << (8 * dtype.itemsize - 1), dtype)
-    key = sc.select(bits >= top, ~bits, bits | top)
-    return sc.select(sc.ne(x, x), ~sc.const(0, dtype), key)
-
-
-def _element(key: Expr, dtype: np.dtype, descending: bool) -> Expr:
-    """What an exact key was made of."""
-    scalar = ir.scalar_dtype(dtype)
-    key = ~key if descending else key
-    if scalar.kind == "f":
-        top = sc.const(1 << (8 * key.dtype.itemsize - 1), key.dtype)
-        return sc.bitcast(sc.select(key >= top, key ^ top, ~key), scalar)
-    if scalar.kind == "i":
-        wide = dt.int64 if key.dtype == UINT64 else dt.int32
-        key = key + sc.cast(sc.const(np.iinfo(scalar).min, wide), key.dtype)
-        return sc.cast(sc.cast(key, wide), scalar)
-    return sc.cast(key, scalar)
 
 
 # -- one row -------------------------------------------------------------------------------------
@@ -207,25 +163,74 @@ def rows_of(b: Builder, x: Value, axis: int) -> Value:
     return moved_axis(b, x, axis, rank - 1) if rank and axis != rank - 1 else x
 
 
+class Way:
+    """How ``rows``, along their ``sorted_axis``, are sorted.
+
+    ``network``: by a network, or one by one; an expression, 1 or 0, where the sizes that the
+    program gets decide. A network takes rows as they lie, else the axis is moved to the end.
+    """
+
+    def __init__(self, b: Builder, x: Value, axis: int) -> None:
+        self.b, self.axis = b, axis
+        self.rows, self.sorted_axis = x, axis
+        self.network = sorting_networks.choice(b, x, axis)
+        if self.network is not True:
+            self.rows, self.sorted_axis = rows_of(b, x, axis), len(x.dims) - 1
+            self.network = sorting_networks.choice(b, self.rows, self.sorted_axis)
+
+    @contextmanager
+    def heads(self) -> Iterator[Indices]:
+        """Loops over the rows that are sorted one by one: over none, where a network does it."""
+        b, dims = self.b, self.rows.dims[:-1]
+        if isinstance(self.network, bool):
+            with b.loops(dims, "independent") as head:
+                yield head
+            return
+        count = b.dim(dims[0]) * (1 - self.network)
+        with b.loop(count, "independent") as first, b.loops(dims[1:], "independent") as rest:
+            yield (first, *rest)
+
+    def written(
+        self,
+        count: dm.DimLike,
+        dtypes: tuple[np.dtype, ...],
+        by_network: Callable[[Expr], Callable[..., None]],
+        one_by_one: Callable[..., None],
+    ) -> tuple[Value, ...]:
+        """What the two ways write, ``count`` elements a row, with the axis where it was."""
+        dims = list(self.rows.dims)
+        dims[self.sorted_axis] = count
+
+        def write(*buffers: Buffer) -> None:
+            if self.network is not False:
+                turns = ONE if self.network is True else self.network
+                by_network(turns)(*buffers)
+            if self.network is not True:
+                one_by_one(*buffers)
+
+        made = self.b.written([MetaTensor(tuple(dims), d) for d in dtypes], write)
+        return tuple(moved_axis(self.b, v, self.sorted_axis, self.axis) for v in made)
+
+
 @lowering("sort", "whole")
 def sort(b: Builder, x: Value, axis: int, descending: bool, *stable: bool, task: Task) -> Value:
     if not b.target.sorts_in_loops:
         return sorting_steps.sort(b, task, x, axis, descending)
     if not x.dims:
         return x
-    rows = rows_of(b, x, axis)
-    dtype = x.dtype
+    dtype, way = x.dtype, Way(b, x, axis)
+    rows = way.rows
 
     def write(out: Buffer) -> None:
         with b.kernel() as kernel:
             row = _Row(b, kernel, rows.dims[-1], dtype, False)
-            with b.loops(rows.dims[:-1], "independent") as head:
+            with way.heads() as head:
                 row.sort(lambda i: sort_key(read(b, rows, (*head, i)), descending, True))
                 with b.loop(row.n) as i:
-                    b.store(out, (*head, i), _element(row.sorted_key(i), dtype, descending))
+                    b.store(out, (*head, i), element_of(row.sorted_key(i), dtype, descending))
 
-    (out,) = b.written((MetaTensor(rows.dims, dtype),), write)
-    return out if rows is x else moved_axis(b, out, len(x.dims) - 1, axis)
+    network = partial(sorting_networks.sort, b, rows, way.sorted_axis, descending)
+    return way.written(x.dims[axis], (dtype,), network, write)[0]
 
 
 def read(b: Builder, x: Value, indices: Indices) -> Expr:
@@ -249,18 +254,20 @@ def ordered(
     """The first ``count`` elements of each sorted row, and where they were."""
     if not x.dims:
         return x, b.constant(0, (), dt.int64)
-    rows = rows_of(b, x, axis)
+    way = Way(b, x, axis)
+    rows = way.rows
 
     def write(out: Buffer, indices: Buffer) -> None:
         if rows.buffer is None and rows.cost > CHEAP:
             b.materialize(rows)
         with b.kernel() as kernel:
             row = _Row(b, kernel, rows.dims[-1], x.dtype, True)
-            with b.loops(rows.dims[:-1], "independent") as head:
+            with way.heads() as head:
                 row.sort(lambda i: sort_key(read(b, rows, (*head, i)), descending, False))
                 picked(b, count, rows, head, row.sorted_from, out, indices)
 
-    return in_rows(b, x, rows, axis, count, write)
+    network = partial(sorting_networks.argsort, b, rows, way.sorted_axis, descending, count)
+    return way.written(count, (x.dtype, dt.int64), network, write)
 
 
 def picked(

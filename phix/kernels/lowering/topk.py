@@ -3,7 +3,7 @@
 The best so far are kept in order. A block of the row none of whose keys is better than the last of
 them is passed over: one minimum, in vectors, tells. The keys are those of sorting, where less is
 better. As an element has to be better than one before it to come in, equals stay in the order
-they came.
+they came. Many short rows are sorted all the same, by a network, where that takes less.
 """
 
 from __future__ import annotations
@@ -20,16 +20,8 @@ from phix.kernels.loops.builder import CHEAP, ZERO, Builder, Value
 from phix.kernels.loops.nodes import Buffer, Kernel
 from phix.kernels.lowering import sorting_steps
 from phix.kernels.lowering.registry import Task, lowering
-from phix.kernels.lowering.sorting import (
-    UINT32,
-    in_rows,
-    key_dtype,
-    ordered,
-    picked,
-    read,
-    rows_of,
-    sort_key,
-)
+from phix.kernels.lowering.sort_keys import UINT32, key_dtype, sort_key
+from phix.kernels.lowering.sorting import Way, in_rows, ordered, picked, read, rows_of
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
@@ -47,6 +39,8 @@ def topk(
         return sorting_steps.topk(b, task, x, axis, largest)
     if not x.dims or not isinstance(k, int) or not 0 < k <= FEW:
         return ordered(b, x, axis, largest, k)
+    if _is_sorted_sooner(b, x, k, axis):
+        return ordered(b, x, axis, largest, k)
     rows = rows_of(b, x, axis)
 
     def write(out: Buffer, indices: Buffer) -> None:
@@ -62,6 +56,13 @@ def topk(
                 picked(b, k, rows, head, best.place, out, indices)
 
     return in_rows(b, x, rows, axis, k, write)
+
+
+def _is_sorted_sooner(b: Builder, x: Value, k: int, axis: int) -> bool:
+    """Whether a network sorts rows sooner than the best are kept: one, or few, are not."""
+    size = x.dims[axis]
+    is_few = not isinstance(size, int) or k == 1 or k * BLOCK <= size
+    return not is_few and Way(b, x, axis).network is True
 
 
 class _Best:
