@@ -1,10 +1,12 @@
 """Collectives between ranks beside mpi4py's own calls on the same buffers, and steps of training.
 
 ``python -m benchmarks.parallel`` starts two ranks by mpiexec; ``--ranks 4`` as many. Each line is a
-buffer of every rank. All take turns in each round; the medians of the rounds are shown, and the
-shortest: on a machine that does other things as well, a rank waits for the other to come by, and
-most rounds take a hundred times as long. With ``--jax`` its collectives between CPUs are measured
-beside them. Behind that come steps of training: see ``benchmarks/parallel_steps.py``.
+buffer of every rank, the same memory for all. They take turns in each round, in an order drawn
+anew, and each makes a call before it is timed: what ran before is no part of it. The medians of the
+rounds are shown, and the shortest: on a machine that does other things as well, a rank waits for
+the other to come by, and most rounds take a hundred times as long. With ``--jax`` its collectives
+between CPUs are measured beside them. Behind that come steps of training: see
+``benchmarks/parallel_steps.py``.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import numpy as np
 import phix
 from benchmarks import parallel_steps
 
-SIZES = tuple(1 << k for k in range(12, 25, 2))  # bytes: 4 KB to 16 MB
+SIZES = (8, *(1 << k for k in range(12, 25, 2)))  # bytes: one number, and 4 KB to 16 MB
 _SPAN = 0.005  # seconds of calls in a round, where one call is no longer
 _AS_RANK = "PHIX_BENCHMARK_RANK"
 
@@ -38,8 +40,9 @@ def rows(mesh: Any, size: int, jax_calls: Any = None) -> dict[str, Calls]:
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
-    x = np.random.default_rng(comm.Get_rank()).normal(size=size // 4).astype(np.float32)
-    mine = phix.to_tensor(x)
+    drawn = np.random.default_rng(comm.Get_rank()).normal(size=size // 4).astype(np.float32)
+    mine = phix.to_tensor(drawn)
+    x = np.asarray(mine)
     total, parts = np.empty_like(x), np.empty((comm.Get_size(), *x.shape), x.dtype)
 
     def on_mesh(function: Callable[[Any], Any]) -> Callable[[], Any]:
@@ -107,6 +110,7 @@ def measured(calls: Calls, rounds: int) -> dict[str, tuple[float, float]]:
     times: dict[str, list[float]] = {name: [] for name in calls}
 
     def one(name: str, repeats: int) -> float:
+        calls[name]()
         comm.Barrier()
         start = time.perf_counter()
         for _ in range(repeats):
@@ -115,8 +119,9 @@ def measured(calls: Calls, rounds: int) -> dict[str, tuple[float, float]]:
 
     least = min(one(name, 1) for name in calls for _ in range(9))
     repeats = comm.bcast(max(1, min(20, int(_SPAN / least))))
+    order = np.random.default_rng(0)  # on all ranks
     for _ in range(rounds):
-        for name in calls:
+        for name in order.permutation(list(calls)):
             times[name].append(one(name, repeats))
     return {name: (statistics.median(found), min(found)) for name, found in times.items()}
 
@@ -135,13 +140,14 @@ def compare(sizes: tuple[int, ...], rounds: int, with_jax: bool) -> None:
         for name, calls in rows(mesh, size, jax_calls).items():
             found = measured(calls, rounds)
             if mesh.rank == 0:
-                print(f"{f'{name} of {size >> 10} KB':24}" + "".join(map(_shown, *found.values())),
+                bytes_of = f"{size >> 10} KB" if size >> 10 else f"{size} B"
+                print(f"{f'{name} of {bytes_of}':24}" + "".join(map(_shown, *found.values())),
                       flush=True)  # fmt: skip
 
 
 def _shown(raw: float, own: float, *others: float) -> str:
     """Microseconds of each, and how many times as long as mpi4py's call phix takes."""
-    return "".join(f"{t * 1e6:9.0f}us" for t in (raw, own, *others)) + f"{own / raw:8.2f}"
+    return "".join(f"{t * 1e6:9.1f}us" for t in (raw, own, *others)) + f"{own / raw:8.2f}"
 
 
 def main() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from phix.core import in_flight
+from phix.core.rank_ports import WORDS, Port
 from phix.parallel.exchange import Group
 from phix.parallel.meshes import Mesh
 
@@ -30,6 +32,37 @@ class Mirrored(Group):
             out[...] = np.stack([x] * self.size, detail[0])
         else:
             raise NotImplementedError(kind)
+
+
+class Called(Mirrored):
+    """Native code does the sums, by a function that stands for one of MPI. ``answer`` is what it
+    returns, and ``calls`` has the numbers of elements."""
+
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__(name, size)
+        self.answer = 0
+        self.calls: list[int] = []
+        self.whereabouts = ctypes.create_string_buffer(1024)
+        handles = [ctypes.c_int32] * 3  # of a dtype, of a sum, of a communicator
+        arrays = [ctypes.c_void_p] * 2
+        self.function = ctypes.CFUNCTYPE(ctypes.c_int, *arrays, ctypes.c_int, *handles)(self.sum)
+        words = {
+            "index": 0, "communicator": 44, "sum": 55, "bytes": 66,
+            "whereabouts": ctypes.addressof(self.whereabouts),
+            "MPI_Allreduce": ctypes.cast(self.function, ctypes.c_void_p).value,
+        }  # fmt: skip
+        table = [words.get(word, ord(word) if len(word) == 1 else 0) for word in WORDS]
+        self.port = Port(np.array(table, np.int64), "i32")
+
+    def sum(self, x: int, out: int, count: int, dtype: int, kind: int, comm: int) -> int:
+        assert (kind, comm, x != out) == (55, 44, True)
+        assert self.whereabouts.value.startswith(b"\1psum over ")
+        self.calls.append(count)
+        if not self.answer:
+            size = count * np.dtype(chr(dtype)).itemsize
+            given = np.frombuffer(ctypes.string_at(x, size), chr(dtype))
+            ctypes.memmove(out, (self.size * given).astype(chr(dtype)).tobytes(), size)
+        return self.answer
 
 
 class Deferred(Mirrored):
@@ -77,6 +110,12 @@ class _Later(in_flight.Flight):
 def deferred(**axes: int) -> Mesh:
     """A mesh of groups whose steps are done when they are waited for."""
     groups: Any = {name: Deferred(name, size) for name, size in axes.items()}
+    return Mesh(axes, groups, 0)
+
+
+def called(**axes: int) -> Mesh:
+    """A mesh of groups whose sums are calls in native code."""
+    groups: Any = {name: Called(name, size) for name, size in axes.items()}
     return Mesh(axes, groups, 0)
 
 

@@ -23,7 +23,7 @@ import phix
 from phix import ops
 from phix.parallel import gather, local_parts, mesh, spmd
 from phix.parallel.exchange import Group
-from tests import machine_code, sharding_cases
+from tests import machine_code, rank_call_cases, sharding_cases
 
 psum, pmean, pmax, grad = phix.psum, phix.pmean, phix.pmax, phix.grad
 
@@ -663,22 +663,22 @@ def mismatch(what: str, on: Any, first: bool) -> None:
 
 
 def failing() -> None:
-    """One rank raises, the others wait for it."""
+    """One rank raises, the others wait for it in native code."""
     on = mesh({"data": -1})
-
-    def program(x: Any) -> Any:
-        if on.rank == 1:
-            print(f"failing at {time.time()}", flush=True)
-            raise ValueError("the data of this rank are gone")
-        return psum(x, "data")
-
-    spmd(program, on, "data", None)(np.ones(2))
+    run = phix.jit(spmd(lambda x: psum(x, "data"), on, "data", None))
+    run(np.ones(2))
+    if on.rank == 1:
+        time.sleep(0.3)  # until the others are there
+        print(f"failing at {time.time()}", flush=True)
+        raise ValueError("the data of this rank are gone")
+    run(np.ones(2))
 
 
 def main(what: str = "cases", how: str = "") -> None:
     with machine_code.unoptimised():
         if what == "cases":
             all_cases()
+            rank_call_cases.check(mesh({"data": -1}))
         elif what == "gpu":
             on_gpus(how != "host")
         elif what == "failing":

@@ -12,9 +12,10 @@ import pytest
 import phix
 from phix import ops
 from phix.core import in_flight
-from phix.core.errors import ArgumentError, PhixError
+from phix.core.errors import ArgumentError, CollectiveError, PhixError
+from phix.core.fingerprint import fingerprint
 from phix.parallel.exchange import Group
-from tests.mirrored import deferred, mirrored
+from tests.mirrored import called, deferred, mirrored
 
 ORDER = "overlap_collectives"
 pytestmark = pytest.mark.unoptimised
@@ -292,7 +293,7 @@ class Room:
         found = self._next(x)
         out[...] = 0
         if found is not None:
-            out[...] = np.concatenate(found)
+            out.reshape(-1)[...] = np.concatenate([f.reshape(-1) for f in found])
 
     def Alltoall(self, x: np.ndarray, out: np.ndarray) -> None:
         found = self._next(x)
@@ -423,3 +424,40 @@ def test_rows_of_a_table_in_parts(rng):
     slopes = phix.grad(lambda t: (run(t, ids) ** 2).sum())(table)
     expected = np.where(np.isin(np.arange(6), ids)[:, None], 2 * table, 0)
     np.testing.assert_allclose(slopes, expected)
+
+
+# -- calls in native code ------------------------------------------------------------------------
+def test_native_code_calls_and_leaves_where_the_answer_is_an_error(rng):
+    """A stand-in for MPI: what it refuses is an error with the step and the line, and no more."""
+    mesh = called(data=2)
+    group = mesh.groups["data"]
+
+    def program(x):
+        a = phix.psum(x.sum(), "data")
+        b = phix.psum(a * x, "data")
+        own = lambda c: phix.pvary(ops.tanh(c), "data")  # noqa: E731
+        return phix.scan(lambda c, _: (phix.psum(own(c), "data"), None), b, length=3)[0]
+
+    run, x = on(mesh, program), rng.normal(size=5)
+    wanted = 4 * x.sum() * x
+    for _ in range(3):
+        wanted = 2 * np.tanh(wanted)
+    np.testing.assert_allclose(run(x), wanted, rtol=1e-12)
+    assert group.calls == [1, 5, 5, 5, 5] and not group.steps
+    text = run.lower(x).as_text("loop ir")
+    assert text.count("call MPI_Allreduce(") == 3 and "host" not in text
+    code = run.lower(x).as_text("llvm")
+    assert not any(str(word) in code for word in group.port.table.tolist() if word > 1 << 16)
+    assert fingerprint(run.lower(x).graph) is None
+    assert run.lower(x).cost_analysis().uncounted == ("operations of steps between ranks",)
+    for disable in ("native_collectives", ("native_collectives", "bundle_sums")):
+        np.testing.assert_array_equal(on(mesh, program, disable=disable)(x), run(x))
+    assert len(group.steps) == 10
+    pytest.importorskip("mpi4py", reason="no mpi4py here: pip install phix[mpi]")
+    group.answer = 3
+    group.calls.clear()
+    with pytest.raises(CollectiveError, match=rf"^psum over 'data' at {__file__}:\d+: MPI refuses"):
+        run(x)
+    assert group.calls == [1]  # nothing goes on
+    group.answer = 0
+    np.testing.assert_allclose(run(x), wanted, rtol=1e-12)

@@ -14,7 +14,7 @@ from phix.core.errors import ArgumentError
 from phix.kernels.loops.builder import Builder
 from phix.kernels.schedule import ordering
 from phix.kernels.schedule.pipeline import Setting
-from tests.mirrored import mirrored
+from tests.mirrored import called, deferred, mirrored
 
 
 def normal(*shape, dtype="float32", seed=0):
@@ -156,9 +156,6 @@ def descent_of_layers(weights, x):
     return [w - 0.001 * g for w, g in zip(weights, phix.grad(loss)(weights))]
 
 
-MESH = mirrored(data=2)
-
-
 def gradients_on_ranks(weights, x):
     loss = lambda weights: phix.pmean(ops.mean(network(weights, x) ** 2), "data")  # noqa: E731
     return phix.grad(loss)(weights)
@@ -171,9 +168,16 @@ def network(weights, x):
 
 
 PROGRAMS = {
-    "ranks": (
-        phix.parallel.spmd(gradients_on_ranks, MESH, (None, "data"), None),
-        [[normal(5, 4), normal(4, 3)], normal(6, 5)],
+    **{
+        name: (
+            phix.parallel.spmd(gradients_on_ranks, mesh(data=2), (None, "data"), None),
+            [[normal(5, 4), normal(4, 3)], normal(6, 5)],
+        )
+        for name, mesh in (("ranks", mirrored), ("called", called))
+    },
+    "later": (  # gradients that are too large to be summed together
+        phix.parallel.spmd(gradients_on_ranks, deferred(data=2), (None, "data"), None),
+        [[normal(130, 130) / 11, normal(130, 130) / 11], normal(6, 130)],
     ),
     "algebra": (every_pattern, [normal(7, 6)]),
     "large sum": (lambda x: (ops.sum(ops.tanh(x)), ops.tanh(x) + 1.0), [normal(500, 700)]),

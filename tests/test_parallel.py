@@ -301,7 +301,7 @@ def test_a_rank_that_fails_ends_all():
     ended = time.time()
     assert found.returncode
     assert "rank 1 of 2 ended with ValueError: the data of this rank are gone" in found.stdout
-    where = r"(before its first step with the others|in its psum over 'data' at .*\.py:\d+)"
+    where = r"(in|behind) its psum over 'data' at .*parallel_cases\.py:\d+"  # of a busy machine
     other = rf"rank 0 of 2 is ended, {where}, because rank 1 is gone"
     assert re.search(other, found.stdout), found.stdout[-3000:]
     failed = float(re.search(r"failing at ([\d.]+)", found.stdout)[1])

@@ -67,6 +67,7 @@ for _row in (
     ("thin_products", "fusion", "products of few rows or columns read the other operand in order"),
     ("winograd", "fusion", "convolutions by 3 x 3 filters take fewer products, tile by tile"),
     ("patches_in_bands", "fusion", "patches of a convolution are made for some rows at a time"),
+    ("native_collectives", "fusion", "compiled code calls MPI, where Python had to"),
     ("sorting_networks", "fusion", "many short rows are sorted side by side, one a lane"),
     ("tiles", "fusion", "loops that read across memory go in tiles"),
     ("merge_copies", "loops", "what is only copied is computed where the copy goes"),

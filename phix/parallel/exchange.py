@@ -11,15 +11,18 @@ the rest is done where the result is needed.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core import in_flight
+from phix.core.rank_ports import ADDED, Port, refused
 from phix.core.source import Source
 from phix.parallel.failures import WHEREABOUTS
 from phix.parallel.on_devices import OnDevices
+from phix.parallel.ports import port_of
 
 # What users call the kinds of steps.
 NAMES = {
@@ -32,8 +35,6 @@ _ALONE = frozenset({"own", "index"})  # kinds that need no other rank
 _SMALL = 1 << 13
 # From so many bytes up it is worth the microseconds that a start and a wait cost to have both.
 _OVERLAPPED = 1 << 12
-# Dtypes, by their letters, that MPI adds as NumPy does: floats, complex numbers and ints.
-_ADDED_BY_MPI = frozenset("fdFDbBhHiIlLqQ")
 
 Calls = Iterator[tuple[Any, ...]]
 
@@ -58,6 +59,31 @@ class Group(OnDevices):
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.size} ranks>"
+
+    @cached_property
+    def port(self) -> Port | None:
+        """What native code does the steps by; None where they are steps of the host: on meshes with
+        checks or with overlap, and where MPI is none that it knows how to call."""
+        if self.comm is None or self.watch is not None or self.overlap:
+            return None
+        return port_of(self.comm, self.index)
+
+    def way_of_sum(self, dtype: np.dtype, count: int) -> str:
+        """How a sum of so many bytes is made, the same on all ranks: ``at once`` by MPI, of all
+        parts on each rank (``whole``), or each rank a piece (``pieces``)."""
+        if self.size == 2 and dtype.char in ADDED:  # two terms have no order
+            return "at once"
+        return "whole" if count <= _SMALL else "pieces"
+
+    def neighbours(self, detail: Sequence[int]) -> tuple[int, int]:
+        """The ranks that this one sends to and receives from, of a permutation's sources and then
+        its targets; what MPI calls nobody, a negative number, where there is none."""
+        half = len(detail) // 2
+        pairs = list(zip(detail[:half], detail[half:]))
+        target = next((t for s, t in pairs if s == self.index), None)
+        source = next((s for s, t in pairs if t == self.index), None)
+        nobody = -1 if target is not None and source is not None else _nobody()
+        return nobody if target is None else target, nobody if source is None else source
 
     def shape(self, kind: str, detail: Sequence[int], dims: Sequence[Any]) -> tuple[Any, ...]:
         """The dims of what a step gives."""
@@ -88,7 +114,8 @@ class Group(OnDevices):
             WHEREABOUTS.enter(NAMES[kind], self.name, source)
         if self.watch is not None and kind not in _ALONE:
             self.watch(self, kind, detail, x)
-        _call(self.comm, _STEPS[kind](self, detail, x, out))
+        with _told(self, kind, source):
+            _call(self.comm, _STEPS[kind](self, detail, x, out))
         WHEREABOUTS.leave()
 
     def overlaps(self, kind: str, count: int) -> bool:
@@ -114,21 +141,37 @@ class _RankFlight(in_flight.Flight):
     ) -> None:
         self.group, self.kind, self.source = group, kind, source
         self.calls = _STEPS[kind](group, detail, x, out)
-        at_once = group.size == 2 and x.dtype.char in _ADDED_BY_MPI
-        self.has_more = kind == "sum" and x.nbytes > _SMALL and not at_once
+        self.has_more = kind == "sum" and group.way_of_sum(x.dtype, x.nbytes) == "pieces"
         self.request: Any = None
 
     def begin(self) -> None:
         name, *arguments = next(self.calls)
         WHEREABOUTS.enter(NAMES[self.kind], self.group.name, self.source)
-        self.request = getattr(self.group.comm, f"I{name.lower()}")(*arguments)
+        with _told(self.group, self.kind, self.source):
+            self.request = getattr(self.group.comm, f"I{name.lower()}")(*arguments)
         WHEREABOUTS.leave()
 
     def finish(self) -> None:
         WHEREABOUTS.enter(NAMES[self.kind], self.group.name, self.source)
-        self.request.Wait()
-        _call(self.group.second, self.calls)
+        with _told(self.group, self.kind, self.source):
+            self.request.Wait()
+            _call(self.group.second, self.calls)
         WHEREABOUTS.leave()
+
+
+class _told:
+    """A block in which an error of MPI becomes one that says in which step, and for which line."""
+
+    def __init__(self, group: Group, kind: str, source: Source | None) -> None:
+        self.group, self.kind, self.source = group, kind, source
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if hasattr(error, "Get_error_code"):
+            at = f" at {self.source}" if self.source is not None else ""
+            raise refused(error.Get_error_code(), f"{self.group.text(self.kind)}{at}") from error
 
 
 def _call(comm: Any, calls: Calls) -> None:
@@ -138,6 +181,11 @@ def _call(comm: Any, calls: Calls) -> None:
 
 def _bytes(x: np.ndarray) -> np.ndarray:
     return x.reshape(-1).view(np.uint8)
+
+
+def _typed(x: np.ndarray) -> np.ndarray:
+    """What is gathered, as native code names it: a view of the bytes would take longer, too."""
+    return x if x.dtype.char in ADDED else _bytes(x)
 
 
 def _contiguous(x: np.ndarray) -> np.ndarray:
@@ -157,15 +205,16 @@ def _added(rows: np.ndarray) -> np.ndarray:
 def _rows(group: Group, x: np.ndarray) -> Generator[Any, None, np.ndarray]:
     """The parts of all ranks, one behind the other."""
     rows = np.empty((group.size, *x.shape), x.dtype)
-    yield "Allgather", _bytes(_contiguous(x)), _bytes(rows)
+    yield "Allgather", _typed(_contiguous(x)), _typed(rows)
     return rows
 
 
 def _sum(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
-    if group.size == 2 and x.dtype.char in _ADDED_BY_MPI:  # two terms have no order
+    way = group.way_of_sum(x.dtype, x.nbytes)
+    if way == "at once":
         whole = out if out.flags.c_contiguous else np.empty(x.shape, x.dtype)
         yield "Allreduce", _contiguous(x), whole
-    elif x.nbytes <= _SMALL:
+    elif way == "whole":
         whole = _added((yield from _rows(group, x)))
     else:
         whole = yield from _sum_by_pieces(group, _contiguous(x), out)
@@ -184,7 +233,7 @@ def _sum_by_pieces(
     even, found = piece * size, whole.reshape(-1)
     pieces = np.empty((size, piece), x.dtype)
     yield "Alltoall", _bytes(flat[:even]), _bytes(pieces)
-    yield "Allgather", _bytes(_added(pieces)), _bytes(found[:even])
+    yield "Allgather", _typed(_added(pieces)), _typed(found[:even])
     if even < flat.size:
         found[even:] = _added((yield from _rows(group, flat[even:])))
     return whole
@@ -192,10 +241,7 @@ def _sum_by_pieces(
 
 def _gather(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
     if detail[0] == 0 and out.flags.c_contiguous:
-        if x.dtype.char in _ADDED_BY_MPI:  # which it knows: a view of the bytes would take longer
-            yield "Allgather", _contiguous(x), out
-        else:
-            yield "Allgather", _bytes(_contiguous(x)), _bytes(out)
+        yield "Allgather", _typed(_contiguous(x)), _typed(out)
         return
     out[...] = np.moveaxis((yield from _rows(group, x)), 0, detail[0])
 
@@ -222,15 +268,10 @@ def _exchange(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Call
 
 
 def _permute(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
-    half = len(detail) // 2
-    pairs = list(zip(detail[:half], detail[half:]))
-    target = next((t for s, t in pairs if s == group.index), None)
-    source = next((s for s, t in pairs if t == group.index), None)
-    nobody = -1 if target is not None and source is not None else _nobody()
+    target, source = group.neighbours(detail)
     found = np.empty(x.shape, x.dtype)
-    tag, to, by = 0, nobody if target is None else target, nobody if source is None else source
-    yield "Sendrecv", _bytes(_contiguous(x)), to, tag, _bytes(found), by
-    out[...] = 0 if source is None else found
+    yield "Sendrecv", _bytes(_contiguous(x)), target, 0, _bytes(found), source
+    out[...] = 0 if source < 0 else found
 
 
 def _nobody() -> int:

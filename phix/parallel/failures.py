@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import mmap
 import os
 import shutil
@@ -20,9 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from phix.core.rank_ports import MOST_TEXT
 from phix.core.source import Source, user_source
 
-_SIZE = 1024  # bytes of the file in which a rank keeps where it is
+_SIZE = MOST_TEXT + 2  # bytes of the file in which a rank keeps where it is
 _installed: list[Any] = []
 # What is called on a rank that ends all of them, before it does.
 LEAVING: list[Callable[[], None]] = []
@@ -33,6 +35,7 @@ class Whereabouts:
 
     def __init__(self) -> None:
         self.memory: Any = None
+        self.shared: Any = None  # the same, or what stands for it, to native code
         self.connection: socket.socket | None = None
 
     def enter(self, kind: str, axis: str, source: Source | None) -> None:
@@ -40,13 +43,21 @@ class Whereabouts:
         if self.memory is None:
             return
         at = source if source is not None else user_source()
-        text = f"{kind} over {axis!r} at {at}".encode()[: _SIZE - 2]
+        text = f"{kind} over {axis!r} at {at}".encode()[:MOST_TEXT]
         self.memory[: len(text) + 2] = b"\1" + text + b"\0"
 
     def leave(self) -> None:
         """The step is done."""
         if self.memory is not None:
             self.memory[0] = 2
+
+    def address(self) -> int:
+        """Where native code says the same: the address of the memory, or of some that nobody reads
+        where there is no watcher."""
+        if self.shared is None:
+            memory = self.memory if self.memory is not None else bytearray(_SIZE)
+            self.shared = (ctypes.c_char * _SIZE).from_buffer(memory)
+        return ctypes.addressof(self.shared)
 
     def say(self, word: str, waits: bool = False) -> None:
         """Tell the watcher how this rank ends, and wait, or not, until it has told of the others:

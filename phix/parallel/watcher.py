@@ -70,6 +70,7 @@ class Watcher:
     def take(self, key: Any) -> None:
         if key.data is None:
             connection, _ = key.fileobj.accept()
+            connection.settimeout(_GRACE)
             watched = Watched(connection)
             self.there.append(watched)
             self.missing -= 1
@@ -96,6 +97,8 @@ class Watcher:
             tell(f"rank {first.rank} of {self.count} (process {first.pid}) is gone: it was killed, "
                  f"or has crashed, {self.place(first)}")  # fmt: skip
         for other in self.there:
+            if other.rank < 0:  # it has come just now, and says who it is at once
+                other.read()
             if other is not first and not other.last:
                 tell(f"rank {other.rank} of {self.count} is ended, {self.place(other)}, because "
                      f"rank {first.rank} is gone")  # fmt: skip

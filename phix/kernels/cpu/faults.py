@@ -13,11 +13,13 @@ import pickle
 from typing import Any
 
 from phix.core.errors import KernelError
+from phix.core.rank_ports import refused
 from phix.core.unfilled import Unfilled
 
 # The first word, and what the second one is.
 NO_ROOM = 1  # nothing
 RAISED = 2  # the address of an exception as Numba writes it down: pickled bytes, and how many
+REFUSED = 3  # the error code of MPI, in a step between ranks
 
 WORDS = 3
 # The routines that products call, whichever library they are of: ours take memory for panels.
@@ -32,6 +34,8 @@ def report(fault: str, status: int) -> str:
 
 def error_of(status: int, info: int, title: str) -> Exception:
     """What Python raises for a block."""
+    if status == REFUSED:
+        return refused(info, title)
     return MemoryError() if status == NO_ROOM else _raised(info, title)
 
 

@@ -38,6 +38,7 @@ class Module:
     own: set[Buffer] = field(default_factory=set)
     declarations: set[str] = field(default_factory=set)
     libraries: set[str] = field(default_factory=set)
+    texts: dict[str, str] = field(default_factory=dict)  # constants of characters, by what they say
     inlined: list[Kernel] = field(default_factory=list)
     can_fail: bool = False
     may_ask_python: bool = True  # whether it is Python that calls, and no other code

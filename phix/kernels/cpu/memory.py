@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from phix.core import dims as dm
 from phix.core import rewrites
@@ -13,6 +14,7 @@ from phix.kernels.cpu.llvm import MOST_ON_STACK
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.effects import has_host_step
 from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
+from phix.kernels.loops.target import CPU
 from phix.kernels.report import cost
 from phix.kernels.report.explanation import Explanation
 from phix.kernels.schedule import shrinking, workspace
@@ -25,6 +27,7 @@ class CpuExplanation(Explanation):
     """A graph lowered for the CPU with its history."""
 
     pipeline = "cpu"
+    target = replace(CPU, calls_ranks=True)
 
     def keep_local(self, program: LoopProgram, setting: Setting) -> None:
         """See :class:`Explanation`."""

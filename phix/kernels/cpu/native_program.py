@@ -36,6 +36,7 @@ TARGET = replace(
     foresees=product_code.begin,
     accumulators=accumulators,
     factors_by_lapack=True,
+    calls_ranks=True,
 )
 
 

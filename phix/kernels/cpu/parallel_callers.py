@@ -27,9 +27,11 @@ KEY = ("lock", "state")
 # are one. Of unknown sizes so many elements of arrays are taken for as much.
 LEAST_WORK, _MULTIPLICATIONS, LEAST_ELEMENTS = 1 << 17, 16, 1 << 16
 
+DECLARATIONS = (
+    "declare ptr @PyEval_SaveThread()",
+    "declare void @PyEval_RestoreThread(ptr)",
+)
 FUNCTIONS = """
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
 define internal void @let_go(ptr %lock) noinline {
   %state = call ptr @PyEval_SaveThread()
   store ptr %state, ptr %lock
@@ -56,7 +58,32 @@ held:
   ret void
 }""".replace("LEAST", str(LEAST_ELEMENTS))
 
-# The same for programs that keep the lock all the time.
+# Around a call that waits for other processes, where the program has not let the lock go already.
+AROUND = """
+define internal ptr @step_out(ptr %lock) noinline {
+  %is_none = icmp eq ptr %lock, null
+  br i1 %is_none, label %go, label %look
+look:
+  %state = load ptr, ptr %lock
+  %is_held = icmp eq ptr %state, null
+  br i1 %is_held, label %go, label %stay
+go:
+  %own = call ptr @PyEval_SaveThread()
+  ret ptr %own
+stay:
+  ret ptr null
+}
+define internal void @step_in(ptr %own) noinline {
+  %is_none = icmp eq ptr %own, null
+  br i1 %is_none, label %stay, label %back
+back:
+  call void @PyEval_RestoreThread(ptr %own)
+  br label %stay
+stay:
+  ret void
+}"""
+
+# What stands for FUNCTIONS in programs that keep the lock all the time.
 KEPT = """
 define internal void @let_go(ptr %lock) { ret void }
 define internal void @let_go_where(ptr %lock, i64 %elements) { ret void }

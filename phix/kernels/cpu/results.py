@@ -29,9 +29,11 @@ _PAGE, _START = 4096, 2048
 
 
 class _Block(np.ndarray):
-    """Bytes that results are views of. Who looks for a result's holders leaves ``keepers`` out."""
+    """Bytes that results are views of, from ``start`` on. Who looks for a result's holders leaves
+    ``keepers`` out."""
 
     keepers = 1
+    start = 0
 
 
 _lock = threading.Lock()
@@ -61,9 +63,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 def _in_block(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     with _lock:
         block = _taken(math.prod(shape) * dtype.itemsize)
-        start = (_START - block.ctypes.data) % _PAGE
         # a view of the block itself, not of a view of it: donation asks who holds the block
-        return np.ndarray(shape, dtype, block, start)
+        return np.ndarray(shape, dtype, block, block.start)
 
 
 def _taken(count: int) -> _Block:
@@ -74,7 +75,9 @@ def _taken(count: int) -> _Block:
         if needed <= size <= needed + (needed >> 2) and _holders(_blocks, number) == _ALONE:
             _blocks.append(_blocks.pop(number))
             return _blocks[-1]
-    _blocks.append(_Block((needed,), np.uint8))
+    fresh = _Block((needed,), np.uint8)
+    fresh.start = (_START - fresh.ctypes.data) % _PAGE
+    _blocks.append(fresh)
     while len(_blocks) > MOST_BLOCKS or sum(b.nbytes for b in _blocks) > MOST_BYTES:
         _blocks.pop(0).keepers = 0  # its memory goes when its last view does
     return _blocks[-1]

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from phix.core import settings, stack
-from phix.kernels.cpu import asking, faults, long_loops, parallel_callers, threads
+from phix.kernels.cpu import asking, faults, long_loops, parallel_callers, rank_calls, threads
 from phix.kernels.cpu.known import DATA, Known
 from phix.kernels.cpu.llvm import KernelText, Parameter
 from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.calls import CallStep
 from phix.kernels.loops.nodes import Buffer, Kernel, Step
 
 # A kernel of at most this many iterations is put into the loop around it.
@@ -69,7 +70,7 @@ class Steps(Known):
             self.print(step)
 
     def print(self, step: Step) -> None:
-        clock = self.module.clock if isinstance(step, Kernel) else None
+        clock = self.module.clock if isinstance(step, (Kernel, CallStep)) else None
         start = clock.read(self) if clock else ""
         getattr(self, f"_{type(step).__name__.lower()}")(step)
         if clock:
@@ -146,6 +147,9 @@ class Steps(Known):
         self.lines.append(
             f"  call void @phix_share(ptr {name}.piece, ptr {data}, i64 {extent}, i64 {grain})"
         )
+
+    def _callstep(self, step: CallStep) -> None:
+        rank_calls.emit(self, step)
 
     def _bindstep(self, step: ir.BindStep) -> None:
         self.scopes[-1]["dim", step.name] = self.let(f"load i64, ptr {self.data(step.source)}")

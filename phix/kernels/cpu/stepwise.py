@@ -21,6 +21,7 @@ from phix.kernels.cpu import host_steps, jit, results
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.host_walk import HostWalk, StepRun
 from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.effects import has_effect, has_host_step
 from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
 
 Sources = dict[str, SymbolSource]
@@ -30,9 +31,8 @@ Run = Callable[["_HostRun"], None]
 
 def is_native(step: Step) -> bool:
     """Whether native code can run a step whole."""
-    return not any(
-        isinstance(s, ir.HostStep) or (isinstance(s, ir.BindStep) and s.check is not None)
-        for s in ir.walk_steps([step])
+    return not has_host_step([step]) and not any(
+        isinstance(s, ir.BindStep) and s.check is not None for s in ir.walk_steps([step])
     )
 
 
@@ -106,7 +106,14 @@ class Stepwise(HostWalk):
         segment = self.make(steps, sources, list(arguments))
         self.segments.append(segment)
         function, places = jit.compiled(segment.text), segment.arguments
-        return lambda state: function(*[state.array(b) for b in places])
+        if not has_effect(steps):
+            return lambda state: function(*[state.array(b) for b in places])
+
+        def run(state: _HostRun) -> None:
+            in_flight.let_go_on()  # others may wait for that before they come to these calls
+            function(*[state.array(b) for b in places])
+
+        return run
 
     def _hoststep(self, step: ir.HostStep, sources: Sources) -> Run:
         function = host_steps.find(step.name, step.attrs) or step.function

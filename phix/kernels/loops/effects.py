@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import rewriting
+from phix.kernels.loops.calls import CallStep
 from phix.kernels.loops.nodes import Buffer, HostStep, Kernel, Statement, Step
 
 
@@ -20,8 +21,9 @@ from phix.kernels.loops.nodes import Buffer, HostStep, Kernel, Statement, Step
 class Effects:
     """The buffers that are read and written, with the bases of slices.
 
-    ``in_python``: Python runs a part of it, and may have effects that no buffer shows. ``binds``: a
-    dim has its value only from there on, so what comes behind stays behind.
+    ``in_python``: Python runs a part of it, or a call between ranks is, and may have effects that
+    no buffer shows. ``binds``: a dim has its value only from there on, so what comes behind stays
+    behind.
     """
 
     reads: frozenset[Buffer]
@@ -64,7 +66,7 @@ def effects_of(step: Step) -> Effects:
     return Effects(
         frozenset(ir.step_reads(step)),
         frozenset(ir.step_writes(step)),
-        not isinstance(step, Kernel) and has_host_step([step]),
+        not isinstance(step, Kernel) and has_effect([step]),
         isinstance(step, ir.BindStep),
     )
 
@@ -100,6 +102,13 @@ def may_meet(a: Buffer, b: Buffer) -> bool:
 
 def has_host_step(steps: list[Step]) -> bool:
     """Whether Python runs one of the steps."""
+    return any(
+        isinstance(s, HostStep) and not isinstance(s, CallStep) for s in ir.walk_steps(steps)
+    )
+
+
+def has_effect(steps: list[Step]) -> bool:
+    """Whether one of the steps has effects that no buffer shows."""
     return any(isinstance(s, HostStep) for s in ir.walk_steps(steps))
 
 

@@ -166,7 +166,7 @@ class Kernel:
     locals: dict[Buffer, Expr] = field(default_factory=dict)
 
 
-# The name of host steps between the ranks of a mesh. Their attrs: group, kind, detail, source.
+# The name of steps between the ranks of a mesh. Their attrs: group, kind, detail, source.
 RANK_STEP = "rank_step"
 
 

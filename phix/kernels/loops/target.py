@@ -55,7 +55,8 @@ class Target:
     ``factors_by_lapack``: its code calls a LAPACK for orthonormal factors and eigenvalues; else
     host steps call what its library has.
     ``ranks_by_rows``: steps between ranks are given whole memory, a row a rank in front, in a dtype
-    that libraries for them add; else they are one host step each.
+    that libraries for them add; ``calls_ranks``: its code calls MPI by a group's port where there
+    is one. Else they are one host step each.
     ``attention_size``: attention of heads up to that size is one call; else products and loops.
     ``convolution_parts(filters, places, taps)``: a convolution of floats is one call, whose sums
     over taps are cut into so many parts; None: it has no such call.
@@ -79,6 +80,7 @@ class Target:
     sorts_in_loops: bool = True
     factors_by_lapack: bool = False
     ranks_by_rows: bool = False
+    calls_ranks: bool = False
     attention_size: int = 0
     convolution_parts: Callable[[int | None, int | None, int | None], int] | None = None
     joins: Callable[[For, For, For], bool] = _always

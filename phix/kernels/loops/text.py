@@ -8,6 +8,7 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core.later import method_of
 from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.calls import CallStep
 from phix.kernels.loops.nodes import Buffer, LoopProgram
 from phix.kernels.scalar.language import Expr
 
@@ -30,7 +31,7 @@ def program_text(program: LoopProgram) -> str:
 
 _HOW = (
     (ir.LibraryStep, "kernel of a library"), (ir.StartStep, "begin"), (ir.WaitStep, "wait for"),
-    (ir.HostStep, "host"),
+    (CallStep, "call"), (ir.HostStep, "host"),
 )  # fmt: skip
 
 
@@ -56,7 +57,8 @@ class _Steps:
         if isinstance(step, ir.HostStep):
             args = ", ".join(b.name for b in (*step.inputs, *step.outputs))
             how = next(word for kind, word in _HOW if isinstance(step, kind))
-            return [f"{pad}{how} {step.name}({args})"]
+            name = step.routine if isinstance(step, CallStep) else step.name
+            return [f"{pad}{how} {name}({args})"]
         if isinstance(step, ir.BindStep):
             return [f"{pad}dim {step.name} = {step.source.name}[0]"]
         if isinstance(step, ir.SwitchStep):

@@ -1,4 +1,5 @@
-"""Steps between the ranks of a mesh: host steps, which have a place in the order of the program.
+"""Steps between the ranks of a mesh, which have a place in the order of the program: calls in
+native code (``rank_calls.py``), or host steps.
 
 ``begin`` starts one without waiting for it, where that is worth it: see schedule/overlap.py.
 
@@ -8,7 +9,6 @@ memory, one row a rank in front, in a dtype that they add. What changes axes and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from phix.core.kernel_registry import provides
 from phix.core.meta import MetaTensor
 from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.loops.nodes import RANK_STEP, Buffer
+from phix.kernels.lowering import rank_calls
+from phix.kernels.lowering.rank_calls import axes_moved
 from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.lowering.shape import reindexed, transpose
 from phix.kernels.scalar import bodies
@@ -38,6 +40,9 @@ _ROWS_IN_FRONT = {"gather": (0,), "rows": (0,), "scatter": (0,), "exchange": (0,
 def rank_step(b: Builder, x: Value, group: Any, kind: str, detail: Any, *, task: Task) -> Value:
     if b.target.ranks_by_rows:
         return _by_rows(b, x, group, kind, detail, task)
+    port = rank_calls.port_for(b, x, group, kind)
+    if port is not None:
+        return rank_calls.by_calls(b, x, group, port, kind, detail, task)
     return _step(b, x, group, kind, detail, task.out, task)
 
 
@@ -69,21 +74,14 @@ def _by_rows(b: Builder, x: Value, group: Any, kind: str, detail: Any, task: Tas
         return reindexed(b, x, lambda idx: (*idx[:axis], own, *idx[axis:]), task.out.dims)
     wide = _ADDED_AS.get(x.dtype, x.dtype) if kind in ("sum", "scatter") else x.dtype
     if kind in ("scatter", "exchange"):
-        x = transpose(b, x, _axes_moved(detail[0], 0, len(x.dims)))
+        x = transpose(b, x, axes_moved(detail[0], 0, len(x.dims)))
     given = _cast(b, x, wide)
     rows = _ROWS_IN_FRONT.get(kind, detail)
     made = MetaTensor(group.shape(kind, rows, given.dims), wide)
     out = _step(b, given, group, kind, rows, made, task)
     if kind in ("gather", "rows", "exchange"):
-        out = transpose(b, out, _axes_moved(0, detail[-1], len(made.dims)))
+        out = transpose(b, out, axes_moved(0, detail[-1], len(made.dims)))
     return _cast(b, out, task.out.dtype)
-
-
-def _axes_moved(source: int, target: int, rank: int) -> Sequence[Any]:
-    """The order of axes in which one has gone elsewhere, the others as they were."""
-    order = [axis for axis in range(rank) if axis != source]
-    order.insert(target, source)
-    return tuple(order)
 
 
 def _cast(b: Builder, x: Value, dtype: np.dtype) -> Value:

@@ -32,6 +32,7 @@ from phix.kernels.cpu.entry import native_text
 from phix.kernels.cpu.known import DATA, DIMS, STRIDES
 from phix.kernels.cpu.native_program import NativeProgram
 from phix.kernels.loops import nodes as loops
+from phix.kernels.loops.effects import has_effect
 
 _WORD = ir.IntType(64)
 _OBJECT = (STRIDES + 8) // 8  # words of an array object
@@ -51,7 +52,7 @@ class NativeCall:
         metas = [v.meta for v in graph.inputs]
         _refuse_dtypes(name, [*metas, *(a.meta for a in graph.outputs)])
         program = NativeProgram(graph, (True,) * len(metas))
-        if program.stepwise is not None or program.asked:
+        if program.stepwise is not None or program.asked or has_effect(program.loops.steps):
             _refuse_python(name, program.loops.steps)
         self.name, self.inputs = name, metas
         self.outputs = [MetaTensor(d, x) for d, x in program.sizes]

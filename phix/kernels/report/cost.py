@@ -214,7 +214,9 @@ class _Counter:
             return  # counted where it is waited for
         rule = _HOST.get(step.name)
         flops = None if rule is None else rule(step, self.symbols)
-        if flops is None:
+        if step.name == ir.RANK_STEP:
+            self.uncounted.append("operations of steps between ranks")
+        elif flops is None:
             self.uncounted.append(f"operations of {step.name}, which Python runs")
         else:
             self.flops += times * flops

@@ -22,6 +22,7 @@ from phix.core.graph import Equation, Graph, Source, Variable
 from phix.core.graph_text import equation_text
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value
+from phix.kernels.loops.calls import CallStep
 from phix.kernels.loops.nodes import Buffer, Element, Kernel, LoopProgram
 from phix.kernels.loops.target import CPU, Target
 from phix.kernels.lowering import fusion
@@ -304,7 +305,8 @@ class Explanation:
                 kernels += 1
             elif isinstance(step, ir.HostStep):
                 held = [*{record.makers[b]: None for b in step.outputs if b in record.makers}]
-                name = f"{step.name} (Python)"
+                by_python = f"{step.name} (Python)"
+                name = step.routine if isinstance(step, CallStep) else by_python
             else:
                 continue
             found.append((step, name, tuple(sorted(held, key=order.__getitem__))))

@@ -1,0 +1,50 @@
+"""What native code does steps between ranks by: functions of MPI and what they take, as numbers.
+
+A group of ranks whose steps native code may do has a :class:`Port`. Its table belongs to this
+process: programs are passed it as a constant, so no address is ever part of their code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from phix.core.errors import CollectiveError
+
+# Dtypes, by their letters, that MPI adds as NumPy does, floats, complex numbers and ints; and its
+# names for them. All else goes as bytes.
+ADDED = {
+    "f": "FLOAT", "d": "DOUBLE", "F": "C_FLOAT_COMPLEX", "D": "C_DOUBLE_COMPLEX",
+    "b": "SIGNED_CHAR", "B": "UNSIGNED_CHAR", "h": "SHORT", "H": "UNSIGNED_SHORT",
+    "i": "INT", "I": "UNSIGNED", "l": "LONG", "L": "UNSIGNED_LONG",
+    "q": "LONG_LONG", "Q": "UNSIGNED_LONG_LONG",
+}  # fmt: skip
+BYTES = "bytes"
+FUNCTIONS = ("MPI_Allreduce", "MPI_Allgather", "MPI_Alltoall", "MPI_Sendrecv")
+# What stands in a table, a word each: the communicator, the number of this rank in it, the memory
+# in which it says what it does (see ``phix/parallel/failures.py``), MPI_SUM, functions, dtypes.
+WORDS = ("communicator", "index", "whereabouts", "sum", *FUNCTIONS, BYTES, *ADDED)
+PLACES = {word: place for place, word in enumerate(WORDS)}
+# MPI counts in 32 bits.
+MOST = (1 << 31) - 1
+MOST_TEXT = 1022  # bytes of what a rank says it does
+
+
+@dataclass(frozen=True, eq=False)
+class Port:
+    """``table`` has the WORDS, in int64; ``handle`` is the type of MPI's handles in LLVM: i32
+    where they are numbers, i64 where they are addresses."""
+
+    table: np.ndarray
+    handle: str
+
+
+def refused(code: int, what: str) -> CollectiveError:
+    """The error for what MPI says to a step, which is described: ``psum over 'data' at ...``."""
+    from mpi4py import MPI
+
+    cause = MPI.Exception(code)
+    error = CollectiveError(f"{what}: MPI refuses it: {cause.Get_error_string()}")
+    error.__cause__ = cause
+    return error
