@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import re
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,6 +38,7 @@ def check(plain: Any) -> None:
     only_where_it_may(plain)
     refused(plain)
     others_run(plain)
+    one_thread_at_a_time(plain)
     memory(plain)
 
 
@@ -212,6 +214,35 @@ def others_run(on: Any) -> None:
         if first:
             starter.join()
             thread.join()
+
+
+def one_thread_at_a_time(on: Any) -> None:
+    """A thread that comes to a step while another one waits in a step of the same mesh is refused:
+    MPI would give each of them what is meant for the other. The first has its result."""
+    from mpi4py import MPI
+
+    x = phix.to_tensor(np.full(3, 1.0 + on.rank))
+    expected = [sum(range(1, on.size + 1))] * 3
+    for left_out in ([], ["native_collectives"]):
+        run = phix.jit(spmd(lambda x: phix.psum(x, "data"), on, "data", None), disable=left_out)
+        assert run(x).tolist() == expected
+        if on.rank == on.size - 1:
+            MPI.COMM_WORLD.recv(source=0, tag=9)
+        if on.rank:
+            assert run(x).tolist() == expected
+            continue
+        found: list[Any] = []
+        first = threading.Thread(target=lambda run=run, to=found: to.append(run(x)))
+        first.start()
+        while first.is_alive() and not on.groups["data"].busy[0]:
+            time.sleep(0.001)
+        with pytest.raises(
+            phix.errors.CollectiveError, match=r"psum over 'data' at .*: another thread"
+        ):
+            run(x)
+        MPI.COMM_WORLD.send(0, on.size - 1, 9)
+        first.join()
+        assert found[0].tolist() == expected
 
 
 def memory(on: Any) -> None:

@@ -23,25 +23,34 @@ ADDED = {
 BYTES = "bytes"
 FUNCTIONS = ("MPI_Allreduce", "MPI_Allgather", "MPI_Alltoall", "MPI_Sendrecv")
 # What stands in a table, a word each: the communicator, the number of this rank in it, the memory
-# in which it says what it does (see ``phix/parallel/failures.py``), MPI_SUM, functions, dtypes.
-WORDS = ("communicator", "index", "whereabouts", "sum", *FUNCTIONS, BYTES, *ADDED)
+# in which it says what it does (see ``phix/parallel/failures.py``), that of the word which is not 0
+# while a thread is in a step of the group, MPI_SUM, functions, dtypes.
+WORDS = ("communicator", "index", "whereabouts", "busy", "sum", *FUNCTIONS, BYTES, *ADDED)
 PLACES = {word: place for place, word in enumerate(WORDS)}
 # MPI counts in 32 bits.
 MOST = (1 << 31) - 1
 MOST_TEXT = 1022  # bytes of what a rank says it does
+CROWDED = -1  # in the place of an error code of MPI, none of which is negative: another is there
 
 
 @dataclass(frozen=True, eq=False)
 class Port:
     """``table`` has the WORDS, in int64; ``handle`` is the type of MPI's handles in LLVM: i32
-    where they are numbers, i64 where they are addresses."""
+    where they are numbers, i64 where they are addresses; ``busy`` is memory that it tells of."""
 
     table: np.ndarray
     handle: str
+    busy: np.ndarray
 
 
 def refused(code: int, what: str) -> CollectiveError:
     """The error for what MPI says to a step, which is described: ``psum over 'data' at ...``."""
+    if code == CROWDED:
+        return CollectiveError(
+            f"{what}: another thread of this process is in a collective over the same axis, and "
+            "which of them meets which thread of another process is not known; give each thread a "
+            "mesh of its own"
+        )
     from mpi4py import MPI
 
     cause = MPI.Exception(code)

@@ -18,7 +18,7 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core import in_flight
-from phix.core.rank_ports import ADDED, Port, refused
+from phix.core.rank_ports import ADDED, CROWDED, Port, refused
 from phix.core.source import Source
 from phix.parallel.failures import WHEREABOUTS
 from phix.parallel.on_devices import OnDevices
@@ -56,6 +56,7 @@ class Group(OnDevices):
     ) -> None:
         self.name, self.size, self.index = name, size, index
         self.comm, self.watch, self.second = comm, watch, second
+        self.busy = np.zeros(1, np.int64)  # not 0 while a thread is in a step, native code too
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.size} ranks>"
@@ -66,7 +67,7 @@ class Group(OnDevices):
         checks or with overlap, and where MPI is none that it knows how to call."""
         if self.comm is None or self.watch is not None or self.overlap:
             return None
-        return port_of(self.comm, self.index)
+        return port_of(self.comm, self.index, self.busy)
 
     def way_of_sum(self, dtype: np.dtype, count: int) -> str:
         """How a sum of so many bytes is made, the same on all ranks: ``at once`` by MPI, of all
@@ -110,13 +111,16 @@ class Group(OnDevices):
         if self.overlaps(kind, x.nbytes):  # other ranks may begin it, and wait later
             in_flight.finish(self.begin(kind, detail, x, out, source))
             return
-        if kind not in _ALONE:
-            WHEREABOUTS.enter(NAMES[kind], self.name, source)
-        if self.watch is not None and kind not in _ALONE:
-            self.watch(self, kind, detail, x)
-        with _told(self, kind, source):
+        if kind in _ALONE:
             _call(self.comm, _STEPS[kind](self, detail, x, out))
-        WHEREABOUTS.leave()
+            return
+        with _alone(self, kind, source):
+            WHEREABOUTS.enter(NAMES[kind], self.name, source)
+            if self.watch is not None:
+                self.watch(self, kind, detail, x)
+            with _told(self, kind, source):
+                _call(self.comm, _STEPS[kind](self, detail, x, out))
+            WHEREABOUTS.leave()
 
     def overlaps(self, kind: str, count: int) -> bool:
         """Whether a step of so many bytes is begun, and may be waited for later: on all ranks or
@@ -159,6 +163,26 @@ class _RankFlight(in_flight.Flight):
         WHEREABOUTS.leave()
 
 
+class _alone:
+    """A block in which a thread is in a step of the group; an error where another one is."""
+
+    def __init__(self, group: Group, kind: str, source: Source | None) -> None:
+        self.group, self.kind, self.source = group, kind, source
+
+    def __enter__(self) -> None:
+        if self.group.busy[0]:
+            raise refused(CROWDED, _described(self.group, self.kind, self.source))
+        self.group.busy[0] = 1
+
+    def __exit__(self, *error: Any) -> None:
+        self.group.busy[0] = 0
+
+
+def _described(group: Group, kind: str, source: Source | None) -> str:
+    at = f" at {source}" if source is not None else ""
+    return f"{group.text(kind)}{at}"
+
+
 class _told:
     """A block in which an error of MPI becomes one that says in which step, and for which line."""
 
@@ -170,8 +194,8 @@ class _told:
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         if hasattr(error, "Get_error_code"):
-            at = f" at {self.source}" if self.source is not None else ""
-            raise refused(error.Get_error_code(), f"{self.group.text(self.kind)}{at}") from error
+            what = _described(self.group, self.kind, self.source)
+            raise refused(error.Get_error_code(), what) from error
 
 
 def _call(comm: Any, calls: Calls) -> None:

@@ -15,8 +15,9 @@ _WORD = (1 << 64) - 1  # of numbers that may have a sign
 _HANDLES = {4: "i32", 8: "i64"}  # sizes of handles, and their types in LLVM
 
 
-def port_of(comm: Any, index: int) -> Port | None:
-    """The port to a communicator of mpi4py, in which this rank has that number.
+def port_of(comm: Any, index: int, busy: np.ndarray) -> Port | None:
+    """The port to a communicator of mpi4py, in which this rank has that number; ``busy`` is a word
+    that is not 0 while a thread is in a step.
 
     None where something about this MPI is not as native code takes it, or threads must come to it
     one by one: then steps between ranks are steps of the host.
@@ -28,18 +29,19 @@ def port_of(comm: Any, index: int) -> Port | None:
     try:
         kinds = (MPI.Comm, MPI.Datatype, MPI.Op)
         (size,) = {int(MPI._sizeof(kind)) for kind in kinds}
-        words = [number for _, number in sorted(_numbers(MPI, comm, index))]
+        words = [number for _, number in sorted(_numbers(MPI, comm, index, busy))]
         table = np.array([w & _WORD for w in words], np.uint64).view(np.int64)
         if not _is_understood(MPI, comm, _HANDLES[size]):
             return None
-        return Port(table, _HANDLES[size])
+        return Port(table, _HANDLES[size], busy)
     except (AttributeError, LookupError, OSError, OverflowError, ValueError):
         return None
 
 
-def _numbers(MPI: Any, comm: Any, index: int) -> Iterator[tuple[int, int]]:
+def _numbers(MPI: Any, comm: Any, index: int, busy: np.ndarray) -> Iterator[tuple[int, int]]:
     """The words of a table, each behind its place."""
     library = ctypes.CDLL(MPI.__file__)
+    own = {"index": index, "whereabouts": WHEREABOUTS.address(), "busy": busy.ctypes.data}
     handles = {word: getattr(MPI, name) for word, name in ADDED.items()}
     handles |= {"communicator": comm, "sum": MPI.SUM, BYTES: MPI.BYTE}
     for word in WORDS:
@@ -48,7 +50,7 @@ def _numbers(MPI: Any, comm: Any, index: int) -> Iterator[tuple[int, int]]:
         elif word in FUNCTIONS:
             number = ctypes.cast(getattr(library, word), ctypes.c_void_p).value or 0
         else:
-            number = index if word == "index" else WHEREABOUTS.address()
+            number = own[word]
         yield PLACES[word], number
 
 

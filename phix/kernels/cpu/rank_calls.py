@@ -6,7 +6,7 @@ it is about to do, where those look who see that a rank is gone.
 
 from __future__ import annotations
 
-from phix.core.rank_ports import MOST_TEXT, PLACES
+from phix.core.rank_ports import CROWDED, MOST_TEXT, PLACES
 from phix.kernels.cpu import faults, parallel_callers
 from phix.kernels.cpu.known import Known
 from phix.kernels.loops.calls import CallStep
@@ -41,14 +41,25 @@ refused:
 done:
   ret void
 }}"""
+# One thread at a time is in a call of a group.
+_ALONE = f"""BUSY
+  %seen = cmpxchg ptr %busy, i64 0, i64 1 acq_rel monotonic
+  %is_free = extractvalue {{ i64, i1 }} %seen, 1
+  br i1 %is_free, label %alone, label %crowded
+crowded:
+  ret i32 {CROWDED}
+alone:"""
+_LEFT = "  store atomic i64 0, ptr %busy release, align 8"
 _MOVED = """
 define internal i32 @ROUTINE(ptr %table, ptr %x, ptr %out, i64 %count, i64 %place) noinline {
+ALONE
 FUNCTION
 COMMUNICATOR
   %type.at = getelementptr inbounds i64, ptr %table, i64 %place
   %type = load HANDLE, ptr %type.at
   %number = trunc i64 %count to i32
 CALL
+LEFT
   ret i32 %code
 }"""
 _RECEIVED = (
@@ -59,6 +70,7 @@ _ADDED = "ptr %x, ptr %out, i32 %number, HANDLE %type, HANDLE %sum, HANDLE %comm
 _SENT = """
 define internal i32 @MPI_Sendrecv(
     ptr %table, ptr %x, ptr %out, i64 %count, i64 %target, i64 %source) noinline {
+ALONE
 FUNCTION
 COMMUNICATOR
 BYTES
@@ -67,6 +79,7 @@ BYTES
   %to = trunc i64 %target to i32
   %by = trunc i64 %source to i32
   %code = call i32 %function(ptr %x, i32 %number, HANDLE %bytes, i32 %to, i32 0, ptr %out, i32 %number, HANDLE %bytes, i32 %by, i32 0, HANDLE %communicator, ptr %status)
+LEFT
   ret i32 %code
 }"""  # noqa: E501
 
@@ -127,9 +140,10 @@ def _filled(text: str, routine: str, handle: str) -> str:
     words = {"WHEREABOUTS": ("whereabouts", "whereabouts", "ptr"),
              "FUNCTION": ("function", routine, "ptr"), "SUM": ("sum", "sum", handle),
              "COMMUNICATOR": ("communicator", "communicator", handle),
-             "BYTES": ("bytes", "bytes", handle)}  # fmt: skip
+             "BUSY": ("busy", "busy", "ptr"), "BYTES": ("bytes", "bytes", handle)}  # fmt: skip
     lines = []
-    for line in text.replace("ROUTINE", routine).splitlines():
+    text = text.replace("ALONE", _ALONE).replace("LEFT", _LEFT).replace("ROUTINE", routine)
+    for line in text.splitlines():
         if line in words:
             name, word, kind = words[line]
             line = _WORD.replace("NAME", name).replace("PLACE", str(PLACES[word]))
