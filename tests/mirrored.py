@@ -48,11 +48,11 @@ class Called(Mirrored):
         self.function = ctypes.CFUNCTYPE(ctypes.c_int, *arrays, ctypes.c_int, *handles)(self.sum)
         words = {
             "index": 0, "communicator": 44, "sum": 55, "bytes": 66,
-            "whereabouts": ctypes.addressof(self.whereabouts),
+            "whereabouts": ctypes.addressof(self.whereabouts), "busy": self.busy.ctypes.data,
             "MPI_Allreduce": ctypes.cast(self.function, ctypes.c_void_p).value,
         }  # fmt: skip
         table = [words.get(word, ord(word) if len(word) == 1 else 0) for word in WORDS]
-        self.port = Port(np.array(table, np.int64), "i32")
+        self.port = Port(np.array(table, np.int64), "i32", self.busy)
 
     def sum(self, x: int, out: int, count: int, dtype: int, kind: int, comm: int) -> int:
         assert (kind, comm, x != out) == (55, 44, True)
