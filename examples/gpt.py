@@ -1,12 +1,13 @@
 """A small GPT that learns a text letter by letter, and goes on writing it with a cache.
 
-``python examples/gpt.py [FILE]``: the text is that of the file, by default of the project's
-CONTRIBUTING.md. It takes some tens of seconds on a CPU.
+``python examples/gpt.py [FILE] [--plot]``: the text is that of the file, by default of the
+project's CONTRIBUTING.md. It takes some tens of seconds on a CPU.
 """
 
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import numpy as np
 
 import phix
 from phix import nn, ops, optim
+from plotting import picture
 
 
 @nn.module
@@ -144,6 +146,14 @@ def train(
     return Result(np.array(losses), "".join(alphabet[n] for n in [*start[0], *letters]))
 
 
+def draw(axes: Any, result: Result) -> None:
+    axes.plot(result.losses, color="#d1495b", linewidth=1)
+    axes.set(xlabel="step", title="Loss, nats a letter", ylim=(0, None))
+    end = result.text[16:].replace("\n", " ")
+    axes.text(1, 0.98, "\n".join(textwrap.wrap(end, 26)), transform=axes.transAxes, va="top",
+              ha="right", family="monospace", fontsize=7)  # fmt: skip
+
+
 def main(argv: list[str]) -> None:
     path = Path(argv[0]) if argv else Path(__file__).resolve().parents[1] / "CONTRIBUTING.md"
     begin = time.perf_counter()
@@ -151,7 +161,8 @@ def main(argv: list[str]) -> None:
     seconds = time.perf_counter() - begin
     print(f"loss {result.losses[0]:.2f} -> {result.losses[-20:].mean():.2f} in {seconds:.0f} s")
     print(result.text)
+    picture("gpt", draw, result)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main([a for a in sys.argv[1:] if a != "--plot"])

@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
+import pytest
 
 import emulated_gpu
 from cuda_emulator import STREAM
@@ -330,7 +330,9 @@ def emulated() -> Iterator[Runtime]:
     runtime = Runtime()
     known = {_CUDA: ModuleType(_CUDA), f"{_CUDA}.nccl": runtime.library}
     before = nccl._LINKS, nccl._errors, nccl._over, nccl._watch
-    with emulated_gpu.emulated(), patch.dict(sys.modules, known):  # type: ignore[arg-type]
+    with emulated_gpu.emulated(), pytest.MonkeyPatch.context() as patch:
+        for name, module in known.items():  # one by one: what is imported inside stays
+            patch.setitem(sys.modules, name, module)
         inner, device.runtime = device.runtime, lambda index=0: runtime
         nccl._LINKS, nccl._errors, nccl._over = [], [], threading.Event()
         nccl._watch = lambda group: None  # the tests call what it calls

@@ -339,6 +339,16 @@ def product(dims: Shape) -> DimLike:
     return total
 
 
+def known_product(dims: Shape) -> int | None:
+    """The product of dims that are all known; None if one is not."""
+    total = 1
+    for d in dims:
+        if not isinstance(d, int):
+            return None
+        total *= d
+    return total
+
+
 def broadcast(a: DimLike, b: DimLike) -> DimLike | None:
     """The dim two dims broadcast to; None where they are known not to."""
     if is_one(a) or same(a, b):

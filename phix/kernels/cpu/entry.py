@@ -85,7 +85,7 @@ class _Entry(Steps):
         if self.known(parallel_callers.KEY):
             is_kept = self._calls_from_outside()  # they may ask Python
             self.declare(parallel_callers.KEPT if is_kept else parallel_callers.FUNCTIONS)
-            module.declarations |= set(parallel_callers.DECLARATIONS)
+            module.declarations |= set() if is_kept else set(parallel_callers.DECLARATIONS)
         self._returns()
         parts += [f"define internal void {name}{t}" for (t, _), name in module.functions.items()]
         parts += [f"define internal void {name}.piece{t}" for name, t in module.pieces.items()]

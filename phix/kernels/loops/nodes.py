@@ -496,5 +496,5 @@ def _own_writes(step: Step) -> set[Buffer]:
 
 def is_tiny(buffer: Buffer) -> bool:
     """Whether a buffer is known to be small enough for the stack."""
-    size = dm.product(buffer.dims) if dm.is_known(*buffer.dims) else None
-    return size is not None and size * buffer.dtype.itemsize <= settings.current().tiny_bytes
+    count = dm.known_product(buffer.dims)
+    return count is not None and count * buffer.dtype.itemsize <= settings.current().tiny_bytes
