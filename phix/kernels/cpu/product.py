@@ -21,8 +21,9 @@ from phix.kernels.cpu.tiles import KINDS, Text, Tile
 DEPTH = 512
 # So many parts are added up in memory; of longer sums what they come to goes into float64s.
 PARTS = 32
-# Bytes of packed columns that are read again and again for all rows before the next are.
-BLOCK = 256 << 10
+# Bytes of packed columns that are read again and again for all rows before the next are: half of a
+# second cache of today.
+BLOCK = 512 << 10
 # An operand that meets so few panels of the other is read where it lies; a right one that a second
 # cache holds, of so many bytes, pays for its packing later still, where tiles are high.
 FEW, FEW_OF_NEAR, NEAR, HIGH = 2, 6, 1 << 20, 8
@@ -34,7 +35,8 @@ ON_STACK = 32 << 10
 # What a product is told, in one block of int64 and pointers, in this order.
 _FIELDS = (
     "x", "y", "out", "packed_x", "packed_y", "m", "n", "k", "x_row", "x_inner", "y_column",
-    "y_inner", "lead", "add", "row_panels", "column_panels", "per_block", "x_lies", "y_lies",
+    "y_inner", "lead", "add", "row_panels", "column_panels", "per_block", "span", "x_lies",
+    "y_lies",
 )  # fmt: skip
 _POINTERS = ("x", "y", "out", "packed_x", "packed_y")
 
@@ -162,54 +164,66 @@ def _put_away(t: Text, when: str, tile: str) -> None:
 
 
 def _tile_job(kind: str, size: int, tile: Tile) -> str:
-    """Blocks of columns; in each, for one panel of rows after the other, its tiles."""
+    """Blocks of columns; in each, for one span of the sums after the other, all panels of rows."""
     t = Text(kind, size)
-    out, m, k, panels, columns = _fields(t, "out", "m", "k", "row_panels", "column_panels")
-    lead, add, per_block = _fields(t, "lead", "add", "per_block")
-    y, packed, n, _, pitch, lies = _fields(t, *_Y)
+    panels, k, span = _fields(t, "row_panels", "k", "span")
     end = t.let(f"call i64 @llvm.smax.i64(i64 {k}, i64 1)")  # no terms: zeros are stored
-    is_long = t.let(f"icmp sgt i64 {k}, {DEPTH * PARTS}")
     t.head.append(f"  %wide = alloca [{tile.rows[0] * tile.widths[0]} x double], align 64")
     t.head.append("  %anew = alloca i64")
-    with t.loop("%from", "%to") as number:
-        block, p = t.op("sdiv", number, panels), t.op("srem", number, panels)
-        row, rows = _panel(t, p, tile.rows[0], m)
-        height = _width(t, rows, tile.rows)
-        left, step, inner = _left_panel(t, k, row, rows, height)
-        begin = t.op("mul", block, per_block)
-        with t.loop(begin, t.least(t.op("add", begin, per_block), columns)) as j:
-            column, wide = _panel(t, j, tile.widths[0], n)
-            width = _width(t, wide, tile.widths)
-            lying = _lying(t, lies, wide, width, k, pitch)
-            to = t.at(out, t.op("mul", row, lead), column)
-            whole = f"ptr %wide, ptr {to}, i64 {lead}, i64 {rows}, i64 {wide}"
-            with t.where(is_long):
-                t.put(f"call void @clear_wide({whole})")
-            t.put("store i64 0, ptr %anew")
-            for first, last, right, apart in (
-                ("0", lying, t.at(y, column), pitch),
-                (lying, end, t.at(packed, t.op("mul", column, k)), width),
-            ):
-                with t.loop(first, last, DEPTH) as q:
-                    is_first = t.let(f"icmp eq i64 {t.op('or', add, q)}, 0")
-                    is_anew = t.let(f"icmp ne i64 {t.let('load i64, ptr %anew')}, 0")
-                    adds = t.let(f"xor i1 {t.let(f'or i1 {is_first}, {is_anew}')}, true")
-                    t.put("store i64 0, ptr %anew")
-                    depth = t.least(t.op("sub", t.least(last, k), q), DEPTH)
-                    a, b = t.at(left, t.op("mul", q, inner)), t.at(right, t.op("mul", q, apart))
-                    arguments = (
-                        f"i64 {depth}, ptr {a}, i64 {step}, i64 {inner}, ptr {b}, i64 {apart}, "
-                        f"ptr {to}, i64 {lead}, i64 {rows}, i64 {wide}, i1 {adds}"
-                    )
-                    t.put(f"call void @tile(i64 {height}, i64 {width}, {arguments})")
-                    part = t.op("srem", t.op("sdiv", q, DEPTH), PARTS)
-                    is_last = t.let(f"icmp eq i64 {part}, {PARTS - 1}")
-                    _put_away(t, t.let(f"and i1 {is_long}, {is_last}"), whole)
-            with t.where(is_long):
-                is_left = t.let(f"icmp eq i64 {t.let('load i64, ptr %anew')}, 0")
-                _put_away(t, is_left, whole)
-                t.put(f"call void @from_wide({whole})")
+    some = t.let(f"call i64 @llvm.smax.i64(i64 {panels}, i64 1)")
+    behind = t.op("sdiv", t.op("sub", t.op("add", "%to", some), 1), some)
+    with t.loop(t.op("sdiv", "%from", some), behind) as block:
+        before = t.op("mul", block, panels)
+        first = t.let(f"call i64 @llvm.smax.i64(i64 {t.op('sub', '%from', before)}, i64 0)")
+        last = t.least(t.op("sub", "%to", before), panels)
+        with t.loop(0, end, span) as start, t.loop(first, last) as p:
+            _tiles_of_panel(t, tile, block, p, start, t.least(t.op("add", start, span), end))
     return t.function("@tile_job(ptr %job, i64 %from, i64 %to)")
+
+
+def _tiles_of_panel(t: Text, tile: Tile, block: str, p: str, start: str, end: str) -> None:
+    """Part of the sums, from ``start`` on, of a panel of rows with each of a block of columns."""
+    out, m, k, columns = _fields(t, "out", "m", "k", "column_panels")
+    lead, add, per_block = _fields(t, "lead", "add", "per_block")
+    y, packed, n, _, pitch, lies = _fields(t, *_Y)
+    is_long = t.let(f"icmp sgt i64 {k}, {DEPTH * PARTS}")
+    row, rows = _panel(t, p, tile.rows[0], m)
+    height = _width(t, rows, tile.rows)
+    left, step, inner = _left_panel(t, k, row, rows, height)
+    begin = t.op("mul", block, per_block)
+    with t.loop(begin, t.least(t.op("add", begin, per_block), columns)) as j:
+        column, wide = _panel(t, j, tile.widths[0], n)
+        width = _width(t, wide, tile.widths)
+        lying = _lying(t, lies, wide, width, k, pitch)
+        to = t.at(out, t.op("mul", row, lead), column)
+        whole = f"ptr %wide, ptr {to}, i64 {lead}, i64 {rows}, i64 {wide}"
+        with t.where(is_long):
+            t.put(f"call void @clear_wide({whole})")
+        t.put("store i64 0, ptr %anew")
+        behind = t.let(f"call i64 @llvm.smax.i64(i64 {lying}, i64 {start})")
+        for first, last, right, apart in (
+            (start, t.least(lying, end), t.at(y, column), pitch),
+            (behind, end, t.at(packed, t.op("mul", column, k)), width),
+        ):
+            with t.loop(first, last, DEPTH) as q:
+                is_first = t.let(f"icmp eq i64 {t.op('or', add, q)}, 0")
+                is_anew = t.let(f"icmp ne i64 {t.let('load i64, ptr %anew')}, 0")
+                adds = t.let(f"xor i1 {t.let(f'or i1 {is_first}, {is_anew}')}, true")
+                t.put("store i64 0, ptr %anew")
+                depth = t.least(t.op("sub", t.least(last, k), q), DEPTH)
+                a, b = t.at(left, t.op("mul", q, inner)), t.at(right, t.op("mul", q, apart))
+                arguments = (
+                    f"i64 {depth}, ptr {a}, i64 {step}, i64 {inner}, ptr {b}, i64 {apart}, "
+                    f"ptr {to}, i64 {lead}, i64 {rows}, i64 {wide}, i1 {adds}"
+                )
+                t.put(f"call void @tile(i64 {height}, i64 {width}, {arguments})")
+                part = t.op("srem", t.op("sdiv", q, DEPTH), PARTS)
+                is_last = t.let(f"icmp eq i64 {part}, {PARTS - 1}")
+                _put_away(t, t.let(f"and i1 {is_long}, {is_last}"), whole)
+        with t.where(is_long):
+            is_left = t.let(f"icmp eq i64 {t.let('load i64, ptr %anew')}, 0")
+            _put_away(t, is_left, whole)
+            t.put(f"call void @from_wide({whole})")
 
 
 def _strides(t: Text, tile: Tile) -> dict[str, str]:
@@ -238,7 +252,20 @@ def _strides(t: Text, tile: Tile) -> dict[str, str]:
     in_rows = t.let(f"icmp eq i64 {found['y_column']}, 1")
     found["x_lies"] = t.let(f"zext i1 {few_columns} to i64")
     found["y_lies"] = t.let(f"zext i1 {t.let(f'and i1 {few_rows}, {in_rows}')} to i64")
+    found["span"] = _span(t, found["x_lies"], found["y_lies"])
     return found
+
+
+def _span(t: Text, *lies: str) -> str:
+    """How long the sums are that are made of all rows before they go on: as those of a tile.
+
+    The rows of x, so many columns of them, then stay in a cache while blocks of columns of y come.
+    What lies where it is has few rows or columns; sums of float64s stay with their tile.
+    """
+    is_long = t.let(f"icmp sgt i64 %k, {DEPTH * PARTS}")
+    is_near = t.let(f"icmp ne i64 {t.op('or', *lies)}, 0")
+    whole = t.let("call i64 @llvm.smax.i64(i64 %k, i64 1)")
+    return t.let(f"select i1 {t.let(f'or i1 {is_long}, {is_near}')}, i64 {whole}, i64 {DEPTH}")
 
 
 def _shared(t: Text, job: str, extent: str, work: str, least: int) -> None:
@@ -254,7 +281,7 @@ def _entry(name: str, kind: str, size: int, tile: Tile) -> str:
     """Memory for the panels, and the two jobs."""
     t = Text(kind, size)
     values = _strides(t, tile)
-    deep = t.let("call i64 @llvm.smax.i64(i64 %k, i64 1)")
+    deep = t.least(t.let("call i64 @llvm.smax.i64(i64 %k, i64 1)"), values["span"])
     fit = t.op("sdiv", BLOCK // (size * tile.widths[0]), deep)
     per_block = values["per_block"] = t.let(f"call i64 @llvm.smax.i64(i64 {fit}, i64 1)")
     high = t.op("mul", values["row_panels"], tile.rows[0])

@@ -9,6 +9,7 @@ from itertools import chain, product
 
 # What LLVM calls a dtype, and its bytes.
 KINDS = {"float32": ("float", 4), "float64": ("double", 8)}
+_LINE = 64  # bytes of a cache line
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,7 @@ def _tile_function(kind: str, size: int, rows: int, columns: tuple[int, ...]) ->
     starts = [sum(columns[:c]) for c in range(len(columns))]
     vectors = [f"<{lanes} x {kind}>" for lanes in columns]
     offsets = [t.op("mul nsw", "%row", r) for r in range(rows)]
+    _ask_for(t, rows, sum(columns))
     t.put("br label %test")
     t.lines.append("test:")
     t.put("%q = phi i64 [0, %start], [%q.next, %body]")
@@ -208,6 +210,15 @@ def _tile_function(kind: str, size: int, rows: int, columns: tuple[int, ...]) ->
     t.lines.append("sum:")
     _store_tile(t, rows, columns)
     return t.function(f"@tile_{rows}_{sum(columns)}({_ARGUMENTS}) noinline")
+
+
+def _ask_for(t: Text, rows: int, width: int) -> None:
+    """Fetch the lines that a tile goes to while its sums are made: its rows lie far apart."""
+    last = t.op("sub", "%rows", 1)
+    for r in range(rows):
+        to = t.at("%to", t.op("mul nsw", "%lead", t.least(str(r), last)))
+        for at in range(0, width, _LINE // t.size):
+            t.put(f"call void @llvm.prefetch.p0(ptr {t.at(to, at)}, i32 1, i32 3, i32 1)")
 
 
 def mangled(kind: str, lanes: int) -> str:
@@ -297,6 +308,7 @@ def functions(dtype: str, tile: Tile) -> list[str]:
     shapes = product(tile.rows, tile.columns)
     return [
         *parts,
+        "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
         _pack(kind, size, max(chain(*tile.columns))),
         *(_tile_function(kind, size, *shape) for shape in shapes),
         _choice(kind, size, tile),
