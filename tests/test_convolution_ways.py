@@ -16,7 +16,8 @@ pytestmark = pytest.mark.unoptimised(4)
 
 # images [n, c, h, w], filters [o, c / groups, kh, kw], attributes
 WAYS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
-    "tiles": ((3, 16, 8, 8), (17, 16, 3, 3), {"paddings": (1, 1)}),
+    "tiles": ((4, 16, 8, 8), (17, 16, 3, 3), {"paddings": (1, 1)}),
+    "too few tiles": ((3, 16, 8, 8), (17, 16, 3, 3), {"paddings": (1, 1)}),
     "tiles, cut at the edge": ((2, 18, 9, 14), (16, 18, 3, 3), {"paddings": (0, 2, 1, 0)}),
     "tiles, in blocks": ((5, 64, 64, 64), (64, 64, 3, 3), {"paddings": (1, 1)}),
     "one tap": ((3, 8, 5, 7), (6, 8, 1, 1), {}),
@@ -61,6 +62,41 @@ def test_gradients(way: str) -> None:
     np.testing.assert_allclose(np.vdot(to_w, dw), np.vdot(conv2d(x, dw, **attrs), g), rtol=1e-10)
 
 
+def drawn(rng: np.random.Generator) -> tuple[Any, Any, dict[str, Any]]:
+    """Images, filters and attributes, such that a window fits; some paddings exceed the filter."""
+    groups = int(rng.integers(1, 3))
+    per_group, each = (int(rng.choice([1, 2, 17])) for _ in range(2))
+    kernel, strides = rng.integers(1, 6, 2), rng.integers(1, 5, 2)
+    dilations, pads = rng.integers(1, 3, 2), rng.integers(0, 6, 4)
+    room = (kernel - 1) * dilations + 1 - (pads[::2] + pads[1::2])
+    size = np.maximum(room, 1) + rng.integers(0, 7, 2)
+    attrs = {
+        name: tuple(int(v) for v in values)
+        for name, values in (("strides", strides), ("paddings", pads), ("dilations", dilations))
+    }
+    dims = (int(rng.integers(1, 4)), groups * per_group, *size)
+    return dims, (groups * each, per_group, *kernel), {**attrs, "groups": groups}
+
+
+@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("is_known", [True, False])
+def test_gradients_of_windows_drawn_at_random(seed: int, is_known: bool) -> None:
+    """As above; and that of images whose size is not known while compiling."""
+    rng = np.random.default_rng(seed)
+    dims, filter_dims, attrs = drawn(rng)
+    x, dx = rng.standard_normal((2, *dims))
+    w, dw = rng.standard_normal((2, *filter_dims))
+    g = conv2d(x, w, **attrs)
+    loss = lambda x, w: 0.5 * ops.sum(ops.conv2d(x, w, **attrs) ** 2)  # noqa: E731
+    spec = [phix.spec([-1, dims[1], "h", "w"], "float64"), phix.spec(filter_dims, "float64")]
+    gradient = phix.grad(loss, argnums=(0, 1))
+    gradient = gradient if is_known else phix.jit(gradient, input_spec=spec)
+    to_x, to_w = (np.asarray(t) for t in gradient(x, w))
+    assert to_x.shape == x.shape and to_w.shape == w.shape
+    np.testing.assert_allclose(np.vdot(to_x, dx), np.vdot(conv2d(dx, w, **attrs), g), rtol=1e-9)
+    np.testing.assert_allclose(np.vdot(to_w, dw), np.vdot(conv2d(x, dw, **attrs), g), rtol=1e-9)
+
+
 @pytest.mark.parametrize("step", [1, 2])
 def test_volumes_under_filters_of_one_slice(step: int) -> None:
     rng = np.random.default_rng(0)
@@ -100,17 +136,17 @@ def test_an_unknown_batch_is_compiled_once() -> None:
 
 
 def test_a_nan_stays_in_its_image() -> None:
-    x = np.ones((3, 16, 8, 8))
+    x = np.ones((4, 16, 8, 8))
     x[1, 3, 2, 2] = np.nan
     w = np.ones((16, 16, 3, 3))
     out = np.asarray(phix.jit(lambda x, w: ops.conv2d(x, w, paddings=(1, 1)))(x, w))
     assert np.isnan(out[1, :, 1:4, 1:4]).all()
-    assert np.isfinite(out[[0, 2]]).all() and np.isfinite(out[1, :, 6:]).all()
+    assert np.isfinite(out[[0, 2, 3]]).all() and np.isfinite(out[1, :, 6:]).all()
 
 
 def test_winograds_way_can_be_left_out() -> None:
     """Patches then: what is not a number reaches the outputs whose windows hold it, no others."""
-    x = np.ones((1, 16, 8, 8))
+    x = np.ones((4, 16, 8, 8))
     x[0, 3, 2, 2] = np.nan
     w = np.ones((16, 16, 3, 3))
     f = phix.jit(lambda x, w: ops.conv2d(x, w, paddings=(1, 1)), disable="winograd")

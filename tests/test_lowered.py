@@ -225,7 +225,7 @@ PROGRAMS = {
     "columns of one": (lambda x, w: x @ w, [normal(40, 30), normal(6, 30, 1)]),
     "convolution": (
         lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(1, 1)),
-        [normal(2, 16, 8, 8), normal(16, 16, 3, 3)],
+        [normal(4, 16, 8, 8), normal(16, 16, 3, 3)],
     ),
     "large filters": (
         lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(3, 3)),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
-from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
@@ -171,25 +171,99 @@ def spread(
 ) -> Any:
     """The transpose of a convolution to its input, of images [n, out, ...] to [n, in, *size].
 
-    The windows' values stand ``stride`` apart, zeros between; the filter runs over them turned
-    around, with in and out exchanged.
+    With stride s, the taps t, t + s, t + 2 s, ... meet the places of the padded image that leave
+    the remainder t when they are divided by s, and no others. So the places of a remainder are a
+    convolution of ``grad`` by every s-th tap, turned around, with in and out exchanged. Remainders
+    that have as many taps are the channels of one convolution; places then alternate.
     """
-    turned = ops.flip(_exchanged(filter, groups), range(2, filter.ndim))
-    apart = _interleaved(grad, strides)
+    filter, dilations = _dilated(filter, strides, dilations)
+    kernel = filter.meta.dims[2:]
+    firsts = [dm.floordiv(before, s) for (before, _), s in zip(pads, strides)]
+    counts = [
+        1 if dm.is_zero(n) else dm.floordiv(before + n - 1, s) - first + 1
+        for n, s, first, (before, _) in zip(size, strides, firsts, pads)
+    ]
+    is_split = dm.is_known(*kernel, filter.meta.dims[1]) and filter.meta.dims[1] >= _MANY
+    shares = [_shares(k, s, is_split) for k, s in zip(kernel, strides)]
+
+    def joined(chosen: tuple[_Share, ...]) -> Any:
+        """The places of the remainders chosen, and of all along the axes that follow."""
+        axis = len(chosen)
+        if axis == len(size):
+            turned = _turned(filter, chosen, strides, groups)
+            return _places(grad, turned, chosen, firsts, counts, dilations, groups)
+        parts = [joined((*chosen, share)) for share in shares[axis]]
+        return parts[0] if len(parts) == 1 else ops.concat(parts, 2 + axis)
+
+    out = _alternating(joined(()), strides)
+    for axis, (n, s, first, (before, _)) in enumerate(zip(size, strides, firsts, pads), 2):
+        out = _part(out, axis, before - first * s, n)
+    return out
+
+
+# From so many channels on, remainders with fewer taps have a convolution of their own; with less,
+# more rows of a product are worth some zeros.
+_MANY = 16
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Remainders ``first`` to ``first + count``, each with so many taps."""
+
+    first: int
+    count: int
+    taps: dm.DimLike
+
+
+def _shares(taps: dm.DimLike, stride: int, is_split: bool) -> list[_Share]:
+    """The remainders that have taps; together, some of them have a tap of zeros at the end."""
+    if not isinstance(taps, int):
+        return [_Share(0, stride, dm.floordiv(taps + stride - 1, stride))]
+    whole, rest = divmod(taps, stride)
+    if not (is_split and whole and rest):
+        return [_Share(0, min(stride, taps), -(-taps // stride))]
+    return [_Share(0, rest, whole + 1), _Share(rest, stride - rest, whole)]
+
+
+def _turned(filter: Any, shares: tuple[_Share, ...], strides: Any, groups: Any) -> Any:
+    """Some taps of [out, in / groups, ...], turned: [in x remainders, out / groups, ...]."""
+    o, per_group, *kernel = filter.meta.dims
+    steps = [min(s, k) if isinstance(k, int) else s for s, k in zip(strides, kernel)]
+    rows = [dm.floordiv(k + s - 1, s) for k, s in zip(kernel, steps)]
+    more = [v for k, r, s in zip(kernel, rows, steps) for v in (0, r * s - k)]
+    if not all(dm.is_zero(v) for v in more):
+        filter = ops.pad(filter, (0, 0, 0, 0, *more), 0)
+    count, each = len(kernel), dm.floordiv(o, groups)
+    every = (d for pair in zip(rows, steps) for d in pair)
+    parts = ops.reshape(filter, (groups, each, per_group, *every))
+    of_taps, of_remainders = range(3, 3 + 2 * count, 2), range(4, 4 + 2 * count, 2)
+    for axis, share in zip(of_taps, shares):
+        parts = _part(parts, axis, 0, share.taps)
+    for axis, share in zip(of_remainders, shares):
+        parts = _part(parts, axis, share.first, share.count)
+    parts = ops.transpose(parts, (0, 2, *of_remainders, 1, *of_taps))
+    channels = groups * per_group * dm.product(tuple(share.count for share in shares))
+    parts = ops.reshape(parts, (channels, each, *(share.taps for share in shares)))
+    return ops.flip(parts, range(2, 2 + count))
+
+
+def _places(
+    grad: Any, turned: Any, shares: Any, firsts: Any, counts: Any, dilations: Any, groups: Any
+) -> Any:
+    """[n, in, *remainders, *counts]: of each remainder, ``counts`` places from ``firsts`` on."""
     around: list[Any] = []
     cuts = []
-    for k, d, n, have, (before, _) in zip(
-        filter.meta.dims[2:], dilations, size, apart.meta.dims[2:], pads
-    ):
-        reach = (k - 1) * d
-        front, cut = dm.maximum(reach - before, 0), dm.maximum(before - reach, 0)
+    for share, d, first, n, have in zip(shares, dilations, firsts, counts, grad.meta.dims[2:]):
+        reach = (share.taps - 1) * d
+        front, cut = dm.maximum(reach - first, 0), dm.maximum(first - reach, 0)
         around += [front, dm.maximum(cut + n + reach - have - front, 0)]
         cuts.append(cut)
-    ones = (1,) * len(size)
-    out = convolved(apart, turned, ones, around, "EXPLICIT", dilations, groups)
-    for axis, (cut, n) in enumerate(zip(cuts, size), 2):
+    out = convolved(grad, turned, (1,) * len(cuts), around, "EXPLICIT", dilations, groups)
+    for axis, (cut, n) in enumerate(zip(cuts, counts), 2):
         out = _part(out, axis, cut, n)
-    return out
+    n, channels, *size = out.meta.dims
+    remainders = tuple(share.count for share in shares)
+    return ops.reshape(out, (n, dm.floordiv(channels, dm.product(remainders)), *remainders, *size))
 
 
 def convolved(x: Any, filter: Any, *attrs: Any) -> Any:
@@ -204,40 +278,51 @@ def _filter_grad(
     x: Any, grad: Any, dims: dm.Shape, strides: Any, pads: Pads, dilations: Any, groups: Any
 ) -> Any:
     """The images as filters over the images: batch and channels exchanged, step and spread too."""
+    around: list[Any] = []
+    steps = zip(dims[2:], dilations, strides, grad.meta.dims[2:], pads)
+    for axis, (k, d, s, count, (before, behind)) in enumerate(steps, 2):
+        # what the last window leaves over would be places that no tap has
+        over = before + x.meta.dims[axis] + behind - ((count - 1) * s + (k - 1) * d + 1)
+        over = over if dm.is_known(over, behind) else 0
+        x = _part(x, axis, 0, x.meta.dims[axis] - max(over - behind, 0)) if over else x
+        around += [before, max(behind - over, 0) if over else behind]
     n, _, *size = x.meta.dims
     per_group = dims[1]
     rows = ops.reshape(x, (n, groups, per_group, *size))
     rows = ops.reshape(ops.transpose(rows, (2, 1, 0, 3, 4)), (per_group, groups * n, *size))
     taps = ops.transpose(grad, (1, 0, 2, 3))
-    around = [p for pair in pads for p in pair]
     out = ops.conv2d(rows, taps, dilations, around, "EXPLICIT", strides, groups)
     for axis in (2, 3):
         out = _part(out, axis, 0, dims[axis])
     return ops.transpose(out, (1, 0, 2, 3))
 
 
-def _exchanged(filter: Any, groups: Any) -> Any:
-    """[out, in / groups, ...] as [in, out / groups, ...]."""
-    o, per_group, *kernel = filter.meta.dims
-    each = dm.floordiv(o, groups)
-    parts = ops.reshape(filter, (groups, each, per_group, *kernel))
-    order = (0, 2, 1, *range(3, parts.ndim))
-    return ops.reshape(ops.transpose(parts, order), (per_group * groups, each, *kernel))
+def _dilated(filter: Any, strides: Any, dilations: Any) -> tuple[Any, tuple[int, ...]]:
+    """The filter with its dilation written out, as zeros, along axes that have a stride too."""
+    both = [d if s > 1 else 1 for s, d in zip(strides, dilations)]
+    if all(d == 1 for d in both):
+        return filter, tuple(dilations)
+    o, c, *kernel = filter.meta.dims
+    apart = _alternating(ops.reshape(filter, (o, c, *(1 for _ in both), *kernel)), both)
+    for axis, (k, d) in enumerate(zip(kernel, both), 2):
+        apart = _part(apart, axis, 0, (k - 1) * d + 1)
+    return apart, tuple(1 if s > 1 else d for s, d in zip(strides, dilations))
 
 
-def _interleaved(x: Any, strides: Any) -> Any:
-    """Zeros put behind each element, so that elements stand ``strides`` apart."""
-    if all(s == 1 for s in strides):
-        return x
-    n, c, *size = x.meta.dims
-    cells = ops.reshape(x, (n, c, *(d for k in size for d in (k, 1))))
-    is_first: Any = None
-    for axis, stride in enumerate(strides):
-        place = ops.arange(0, stride, 1, dt.int64)
-        here = ops.reshape(place, (stride, *(1,) * (2 * (len(size) - 1 - axis)))) == 0
-        is_first = here if is_first is None else is_first & here
-    apart = ops.where(is_first, cells, ops.full((), 0, x.dtype))
-    return ops.reshape(apart, (n, c, *(k * s for k, s in zip(size, strides))))
+def _alternating(x: Any, strides: Any) -> Any:
+    """[n, c, *remainders, *size] as [n, c, ...]: along an axis, the first place of each remainder,
+    then the second; zeros for remainders up to the stride that are not there."""
+    n, c, *dims = x.meta.dims
+    count = len(dims) // 2
+    remainders, size = dims[:count], dims[count:]
+    if any(s > 1 for s in strides):
+        of_remainders, places = range(2, 2 + count), range(2 + count, 2 + 2 * count)
+        order = (a for pair in zip(places, of_remainders) for a in pair)
+        x = ops.transpose(x, (0, 1, *order))
+    more = [v for r, s in zip(remainders, strides) for v in (0, 0, 0, s - r)]
+    if any(more):
+        x = ops.pad(x, (0, 0, 0, 0, *more), 0)
+    return ops.reshape(x, (n, c, *(k * s for k, s in zip(size, strides))))
 
 
 def _part(x: Any, axis: int, start: Any, size: Any) -> Any:

@@ -35,6 +35,12 @@ _TYPES = {"dim": "i64", "fault": "ptr"}
 # What has a name without being computed.
 _LEAVES = ("const", "var")
 
+# What the values of dims are made by, and the ones of them that LLVM is not to see through.
+_DISGUISED = frozenset(("quotient", "rest", "select", "maximum", "minimum"))
+_OF_SIZES = _DISGUISED | {
+    "add", "sub", "mul", "neg", "and", "or", "xor", "eq", "ne", "lt", "le", "gt", "ge", "cast",
+}  # fmt: skip
+
 # Flags of the operations of an expression: none.
 _NO_FLAGS: Mapping[Expr, str] = MappingProxyType({})
 
@@ -93,6 +99,8 @@ class _Printer:
         self.open: list[Expr] = []  # the indices of loops around what is printed
         self.slots: dict[Expr, str] = {}
         self.opaques: set[str] = set()
+        self.sizes: dict[Expr, str] = {}
+        self.of_dims: dict[Expr, bool] = {}
         self.locals: dict[Buffer, str] = {}
         self.changing: set[Any] = ir.reads(kernel.body) & ir.writes(kernel.body)
         # the names of values, of indices, and what each open block has put into one of the two
@@ -120,6 +128,38 @@ class _Printer:
             self.head.append(f"  store volatile {kind} {value}, ptr {name}.p")
             self.head.append(f"  {name} = load volatile {kind}, ptr {name}.p")
         return name
+
+    def size(self, expr: Expr) -> str:
+        """The name of a number that dims alone make, computed once, at the head of the kernel.
+
+        What a division or a choice gives is read from memory, so that LLVM does not see how it was
+        made: its analyses take apart the index of every access, for seconds where sizes are long.
+        """
+        name = self.sizes.get(expr)
+        if name is None:
+            lines, self.lines = self.lines, self.head
+            operands = [self.operand(a) if a.fn in _LEAVES else self.size(a) for a in expr.args]
+            name, kind = ins.emit(self, expr, operands, None), ins.TYPES[expr.dtype]
+            if expr.fn in _DISGUISED:
+                self.lines.append(f"  {name}.p = alloca {kind}")
+                self.lines.append(f"  store volatile {kind} {name}, ptr {name}.p")
+                name, hidden = f"{name}.size", f"{name}.p"
+                self.lines.append(f"  {name} = load volatile {kind}, ptr {hidden}")
+            self.lines, self.sizes[expr] = lines, name
+        return name
+
+    def _is_size(self, expr: Expr) -> bool:
+        """Whether an expression, more than a name, is made of dims alone."""
+        known = self.of_dims.get(expr)
+        if known is None:
+            known = expr.fn in _OF_SIZES and all(
+                self._is_dim(a) or a.fn == "const" or self._is_size(a) for a in expr.args
+            )
+            self.of_dims[expr] = known
+        return known
+
+    def _is_dim(self, expr: Expr) -> bool:
+        return expr.fn == "var" and expr not in self.index_names and expr not in self.slots
 
     def parameter(self, kind: str, what: Buffer | str) -> str:
         key = (kind, what)
@@ -369,9 +409,9 @@ class _Printer:
         values, stack = self.values, [root]
         while stack:
             expr, size = stack[-1], len(stack)
-            if expr not in values and expr.fn not in _LEAVES:
+            if not self._is_named(expr):
                 for a in reversed(() if expr.fn == "load" else expr.args):
-                    if a not in values and a.fn not in _LEAVES:
+                    if not self._is_named(a):
                         stack.append(a)
                 if len(stack) > size:
                     continue
@@ -379,11 +419,16 @@ class _Printer:
             stack.pop()
         return self.operand(root)
 
+    def _is_named(self, expr: Expr) -> bool:
+        return expr in self.values or expr.fn in _LEAVES or self._is_size(expr)
+
     def operand(self, expr: Expr) -> str:
-        """The name of a value that is known, or of a leaf."""
+        """The name of a value that is known, of a leaf or of a size."""
         name = self.values.get(expr)
         if name is not None:
             return name
+        if self._is_size(expr):
+            return self.size(expr)
         if expr.fn == "const":
             name = self.values[expr] = ins.constant(expr.data, expr.dtype)
             return name

@@ -57,7 +57,11 @@ class DimExpressions:
         quotient = sc.binary("quotient", a, b)
         rest = a - quotient * b
         # quotient rounds toward zero, dims toward minus infinity
-        down = sc.ne(rest, 0) & ((rest ^ b) < 0)
+        divisor = atom.args[1]
+        is_positive = isinstance(divisor, int) and divisor > 0
+        if is_positive and dm.is_never_negative(atom.args[0]):
+            return quotient if atom.fn == "floordiv" else rest
+        down = rest < 0 if is_positive else sc.ne(rest, 0) & ((rest ^ b) < 0)
         if atom.fn == "floordiv":
             return quotient - sc.cast(down, dt.int64)
         return sc.select(down, rest + b, rest)

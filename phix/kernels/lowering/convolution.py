@@ -35,8 +35,9 @@ from phix.kernels.scalar.language import Expr
 
 provides("conv2d", "BLAS", BLAS_DTYPES)
 
-# From this many channels on, both in and out, the matrix products of Winograd's way are worth it.
-_WINOGRAD_CHANNELS = 16
+# From this many channels on, both in and out, and tiles in all images, the matrix products of
+# Winograd's way are worth it.
+_WINOGRAD_CHANNELS, _FEWEST_TILES = 16, 16
 # Up to this many taps are written out in one sum, for up to so many filters a group: a matrix
 # product would have too few rows to be fast.
 _MOST_TAPS, _FEW_ROWS = 32, 4
@@ -361,7 +362,7 @@ def _is_tiled(conv: _Convolution) -> bool:
     return (
         _has_tile_channels(conv, conv.x.dims[1], conv.dims[1])
         and dm.same_shape(conv.taps, (3, 3))
-        and _fills_tiles(conv.places)
+        and _fills_tiles(conv.places, conv.dims[0])
     )
 
 
@@ -369,7 +370,7 @@ def _is_gradient_tiled(conv: _Convolution) -> bool:
     return (
         _has_tile_channels(conv, *conv.dims[:2])
         and dm.same_shape(conv.places, (3, 3))
-        and _fills_tiles(conv.taps)
+        and _fills_tiles(conv.taps, conv.per_group)
     )
 
 
@@ -383,12 +384,17 @@ def _has_tile_channels(conv: _Convolution, *channels: DimLike) -> bool:
     )
 
 
-def _fills_tiles(size: dm.Shape) -> bool:
-    """Whether tiles take clearly fewer products than there are taps an element."""
+def _fills_tiles(size: dm.Shape, images: DimLike) -> bool:
+    """Whether tiles take clearly fewer products than there are taps an element.
+
+    Filters become four times as large first, which pays where they meet some tiles.
+    """
     area = dm.product(size)
     tiles = dm.product(tuple(dm.floordiv(d + (winograd.TILE - 1), winograd.TILE) for d in size))
     if not isinstance(area, int) or not isinstance(tiles, int):
         return True
+    if isinstance(images, int) and images * tiles < _FEWEST_TILES:
+        return False
     return 2 * winograd.POINTS * tiles <= area * winograd.FILTER**2
 
 
