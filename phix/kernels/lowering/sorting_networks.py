@@ -27,7 +27,7 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
 # Elements of a row that is sorted so, and the rows that are quicker beside than behind each other.
-MOST, _FEWEST = 128, 4
+MOST, _FEWEST = 512, 4
 # Bytes of the keys of a block that lie side by side: two vectors, or four.
 _BESIDE = 128
 

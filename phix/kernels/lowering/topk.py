@@ -29,6 +29,8 @@ from phix.kernels.scalar.language import Expr
 FEW = 32
 # Elements of which one minimum is taken.
 BLOCK = 16
+# The best are kept sooner than a row is sorted by a network where it has so many elements for each.
+_LATER = 64
 
 
 @lowering("topk", "whole")
@@ -61,7 +63,7 @@ def topk(
 def _is_sorted_sooner(b: Builder, x: Value, k: int, axis: int) -> bool:
     """Whether a network sorts rows sooner than the best are kept: one, or few, are not."""
     size = x.dims[axis]
-    is_few = not isinstance(size, int) or k == 1 or k * BLOCK <= size
+    is_few = not isinstance(size, int) or k == 1 or k * _LATER <= size
     return not is_few and Way(b, x, axis).network is True
 
 
