@@ -403,3 +403,38 @@ def test_numbers_that_must_be_real_lose_no_imaginary_part(call: Any) -> None:
     z, x = phix.to_tensor([0.5 + 1j, 0.25]), phix.to_tensor([1.0, 2.0])
     with pytest.raises(phix.errors.DTypeError, match="takes no complex numbers"):
         call(z, x)
+
+
+# -- none, of a size that the program does not know ------------------------------------------------
+SETS: dict[str, Callable[..., Any]] = {
+    "isin": lambda np, x, y: (np.isin(x, y), np.isin(x, y, invert=True)),
+    "setxor1d": lambda np, x, y: np.setxor1d(x, y),
+    "intersect1d": lambda np, x, y: np.intersect1d(x, y, return_indices=True),
+    "setdiff1d": lambda np, x, y: np.setdiff1d(x, y),
+    "unique_all": lambda np, x, y: (*np.unique_all(x), *np.unique_counts(y)),
+    "unique": lambda np, x, y: np.unique(x, True, True, True, equal_nan=False),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+@pytest.mark.parametrize("name", SETS)
+def test_sets_of_sizes_that_are_not_known_may_be_empty(name: str, dtype: str) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return SETS[name](phix.numpy, x, y)
+
+    compiled = phix.jit(f, input_spec=[phix.spec([-1], dtype), phix.spec([-1], dtype)])
+    full, none = np.array([3, 0, 3, -2, 5], dtype), np.array([], dtype)
+    for x, y in ((full, none), (none, full), (none, none), (full, full[1:3])):
+        wanted = SETS[name](np, x, y)
+        for run in (compiled, phix.jit(f), f):
+            found = run(x, y)
+            for a, b in zip(*(v if isinstance(v, tuple) else (v,) for v in (found, wanted))):
+                np.testing.assert_array_equal(a, b)
+
+
+def test_arrays_of_sizes_that_are_not_known_are_not_said_to_differ() -> None:
+    both = [phix.spec([-1]), phix.spec([-1])]
+    with pytest.raises(errors.UnknownDimError, match=r"array_equal of float32\[-1\]"):
+        phix.make_graph(phix.numpy.array_equal)(*both)
+    two = [phix.spec(["n"]), phix.spec(["n", 2])]
+    assert phix.infer_meta(lambda x, y: x * phix.numpy.array_equal(x, y))(*two).dtype == "float32"
