@@ -71,6 +71,28 @@ def test_a_product_of_truths_is_one(name: str) -> None:
         assert found.tolist() == wanted.tolist()
 
 
+EXTREMES: dict[str, Callable[[Any, Any], Any]] = {
+    "maximum": lambda np, x: np.maximum(x, ROW),
+    "minimum": lambda np, x: np.minimum(ROW, x),
+    "of two, with NaN": lambda np, x: np.where(np.fmax(x, True), np.fmin(x, ROW), x),
+    "clip": lambda np, x: np.clip(x, ROW, True),
+    "max": lambda np, x: np.max(x, axis=0, initial=False),
+    "min where": lambda np, x: np.min(x, axis=1, initial=True, where=ROW),
+    "whole parts": lambda np, x: np.floor(x) & np.ceil(x) & np.trunc(x) & np.fix(x),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_one_of_some_truths_is_a_truth(name: str) -> None:
+    """As a mask it chooses, where ints would be indices."""
+    wanted = EXTREMES[name](np, TRUTHS)
+    for call in (EXTREMES[name], phix.jit(EXTREMES[name], static_argnums=0)):
+        found = call(phix.numpy, phix.to_tensor(TRUTHS))
+        assert found.dtype == "bool"
+        np.testing.assert_array_equal(found, wanted)
+    assert phix.numpy.maximum(phix.to_tensor(ROW), 2).dtype == "int64"
+
+
 def test_truths_times_numbers_are_numbers() -> None:
     numbers = np.arange(9).reshape(3, 3)
     found = phix.numpy.matmul(phix.to_tensor(TRUTHS), numbers)

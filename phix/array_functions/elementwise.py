@@ -14,6 +14,7 @@ from phix.array_functions.lexicographic import extreme_of_two
 from phix.array_functions.numpy_arguments import (
     common_shape,
     floating,
+    of_truths,
     operand,
     refuse,
     require_real,
@@ -203,7 +204,8 @@ def array_equiv(a1: Any, a2: Any) -> bool:
 def fix(x: Any, out: Any = None) -> Any:
     """The whole part, towards 0."""
     refuse(out=out)
-    return ops.trunc(tensor(x))
+    x = tensor(x)
+    return of_truths(ops.trunc(x), x)
 
 
 def shape(a: Any) -> Any:
