@@ -132,9 +132,37 @@ def test_an_unknown_dim_prints_as_minus_one_and_has_no_value():
         int, bool, float, range, lambda d: d < 3, lambda d: d == 3, lambda d: d * 0.5,
         lambda d: 0.5 * d, lambda d: d - 1.5, lambda d: 1.5 - d, lambda d: d + np.float32(1),
         lambda d: d % 2.0, lambda d: d // 2.0, lambda d: 2.0 // d, lambda d: d / 2,
+        np.log, np.sqrt, np.isnan, np.float64, lambda d: np.maximum(d, 2), abs,
+        lambda d: np.array([1.5, 2.0]) * d, lambda d: divmod(d, 2.0),
     ):  # fmt: skip
         with pytest.raises(UnknownDimError, match="unknown while tracing"):
             ask(dim)
+
+
+def test_a_dim_divides_and_meets_ints_of_numpy():
+    for f in (
+        lambda d: divmod(d, 4), lambda d: divmod(17, d), lambda d: (-7 % d, 17 % d),
+        lambda d: (np.int64(3) * d, np.add(d, 2), np.multiply.reduce([d, 2])),
+    ):  # fmt: skip
+        (dim,) = phix.spec(["n"]).shape
+        found = [dm.substitute(v, dict.fromkeys(dm.symbols(v), 7)) for v in f(dim)]
+        assert found == list(f(7))
+    graph = phix.make_graph(lambda x: np.multiply(x.shape[0], x))(phix.spec(["n"]))
+    assert graph([1.0, 2.0])[0].tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])
+def test_a_dim_is_a_number_beside_a_tensor_of_any_kind(dtype):
+    def f(x):
+        n = x.shape[0]
+        return x / n + n * x - (n - 1), n / x, x**n, ops.where(x == n, n, x)
+
+    x = np.array([1, 2, 3], dtype) * (1 + 2j if dtype[0] == "c" else 1)
+    for found, wanted in zip(phix.jit(f, input_spec=[phix.spec(["n"], dtype)])(x), f(x)):
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    with pytest.raises(UnknownDimError, match="the exponent of pow"):
+        phix.make_graph(lambda x: ops.pow(x, x.shape[0]))(phix.spec(["n"], dtype))
 
 
 def test_a_dim_may_be_used_in_shapes_and_arithmetic():

@@ -243,3 +243,25 @@ def test_sparse_tensors_propose_functions_of_their_own() -> None:
         _ = sparse.sum
     with pytest.raises(UnknownNameError, match=r"'argmax'; write x\.to_dense\(\)"):
         _ = sparse.argmax
+
+
+@pytest.mark.parametrize("name", [*synonyms.OF_UPDATES, "sett", "scatter"])
+def test_an_update_that_is_not_there_says_what_to_write(name: str) -> None:
+    assert not hasattr(X.at[0], name)
+    with pytest.raises(UnknownNameError) as caught:
+        getattr(X.at[0], name)
+    way = str(caught.value).partition("; write ")[2]
+    if name == "scatter":
+        assert way == "one of get, set, add, multiply, max, min"
+        return
+    names = {"x": X, "i": 0, "values": 2.0, "f": lambda v: v * v}
+    found = eval(way.replace("...", "values"), names)
+    one = {"sub": lambda v: v - 2, "div": lambda v: v / 2, "mul": lambda v: v * 2,
+           "pow": np.square, "app": np.square, "max": lambda v: np.maximum(v, 2),
+           "min": lambda v: np.minimum(v, 2), "set": lambda v: v * 0 + 2}[name[:3]]  # fmt: skip
+    np.testing.assert_allclose(found, np.stack([one(X.numpy()[0]), X.numpy()[1]]))
+
+
+def test_an_update_without_an_index_says_where_it_stands() -> None:
+    with pytest.raises(UnknownNameError, match=r"index it first, x\.at\[i\]\.set\("):
+        X.at.set(1.0)  # type: ignore[attr-defined]

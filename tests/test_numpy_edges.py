@@ -71,6 +71,28 @@ def test_a_product_of_truths_is_one(name: str) -> None:
         assert found.tolist() == wanted.tolist()
 
 
+EXTREMES: dict[str, Callable[[Any, Any], Any]] = {
+    "maximum": lambda np, x: np.maximum(x, ROW),
+    "minimum": lambda np, x: np.minimum(ROW, x),
+    "of two, with NaN": lambda np, x: np.where(np.fmax(x, True), np.fmin(x, ROW), x),
+    "clip": lambda np, x: np.clip(x, ROW, True),
+    "max": lambda np, x: np.max(x, axis=0, initial=False),
+    "min where": lambda np, x: np.min(x, axis=1, initial=True, where=ROW),
+    "whole parts": lambda np, x: np.floor(x) & np.ceil(x) & np.trunc(x) & np.fix(x),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_one_of_some_truths_is_a_truth(name: str) -> None:
+    """As a mask it chooses, where ints would be indices."""
+    wanted = EXTREMES[name](np, TRUTHS)
+    for call in (EXTREMES[name], phix.jit(EXTREMES[name], static_argnums=0)):
+        found = call(phix.numpy, phix.to_tensor(TRUTHS))
+        assert found.dtype == "bool"
+        np.testing.assert_array_equal(found, wanted)
+    assert phix.numpy.maximum(phix.to_tensor(ROW), 2).dtype == "int64"
+
+
 def test_truths_times_numbers_are_numbers() -> None:
     numbers = np.arange(9).reshape(3, 3)
     found = phix.numpy.matmul(phix.to_tensor(TRUTHS), numbers)
@@ -403,3 +425,38 @@ def test_numbers_that_must_be_real_lose_no_imaginary_part(call: Any) -> None:
     z, x = phix.to_tensor([0.5 + 1j, 0.25]), phix.to_tensor([1.0, 2.0])
     with pytest.raises(phix.errors.DTypeError, match="takes no complex numbers"):
         call(z, x)
+
+
+# -- none, of a size that the program does not know ------------------------------------------------
+SETS: dict[str, Callable[..., Any]] = {
+    "isin": lambda np, x, y: (np.isin(x, y), np.isin(x, y, invert=True)),
+    "setxor1d": lambda np, x, y: np.setxor1d(x, y),
+    "intersect1d": lambda np, x, y: np.intersect1d(x, y, return_indices=True),
+    "setdiff1d": lambda np, x, y: np.setdiff1d(x, y),
+    "unique_all": lambda np, x, y: (*np.unique_all(x), *np.unique_counts(y)),
+    "unique": lambda np, x, y: np.unique(x, True, True, True, equal_nan=False),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+@pytest.mark.parametrize("name", SETS)
+def test_sets_of_sizes_that_are_not_known_may_be_empty(name: str, dtype: str) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return SETS[name](phix.numpy, x, y)
+
+    compiled = phix.jit(f, input_spec=[phix.spec([-1], dtype), phix.spec([-1], dtype)])
+    full, none = np.array([3, 0, 3, -2, 5], dtype), np.array([], dtype)
+    for x, y in ((full, none), (none, full), (none, none), (full, full[1:3])):
+        wanted = SETS[name](np, x, y)
+        for run in (compiled, phix.jit(f), f):
+            found = run(x, y)
+            for a, b in zip(*(v if isinstance(v, tuple) else (v,) for v in (found, wanted))):
+                np.testing.assert_array_equal(a, b)
+
+
+def test_arrays_of_sizes_that_are_not_known_are_not_said_to_differ() -> None:
+    both = [phix.spec([-1]), phix.spec([-1])]
+    with pytest.raises(errors.UnknownDimError, match=r"array_equal of float32\[-1\]"):
+        phix.make_graph(phix.numpy.array_equal)(*both)
+    two = [phix.spec(["n"]), phix.spec(["n", 2])]
+    assert phix.infer_meta(lambda x, y: x * phix.numpy.array_equal(x, y))(*two).dtype == "float32"

@@ -167,3 +167,22 @@ def test_a_new_axis_of_an_expansion_has_a_size(shape: list[int]) -> None:
         with pytest.raises(ShapeError, match=r"-1 for an axis that .* does not have; write its"):
             phix.infer_meta(lambda x: ops.expand(x, shape))(x)
     assert ops.expand(np.ones(3, np.float32), [2, -1]).shape == (2, 3)
+
+
+@pytest.mark.parametrize("shape", [(0, 0, 5), (0, 2, 5), (2, 0, 5), (0, 0, 0)])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_axes_that_are_parted_again_may_all_be_empty(
+    shape: tuple[int, ...], compiled: bool
+) -> None:
+    """Where several are, a 0 is the size of an axis, and copies none."""
+    run: Any = phix.jit if compiled else lambda f: f
+    x = phix.zeros(shape)
+    for y in (phix.zeros(shape[2:]), phix.zeros((shape[2], 1)), phix.zeros((1, shape[2], 1))):
+        found = run(phix.numpy.dot)(x, y)
+        assert tuple(found.shape) == np.dot(np.zeros(shape), np.zeros(y.shape)).shape
+        slopes = run(phix.grad(lambda x, y: ops.sum(phix.numpy.dot(x, y) ** 2), (0, 1)))(x, y)
+        assert [s.shape for s in slopes] == [x.shape, y.shape]
+    none = phix.zeros(shape[:2])
+    slope = phix.grad(lambda x: ops.sum(x.reshape(0, 1) ** 2))
+    assert run(slope)(none).shape == none.shape
+    assert run(phix.vmap(slope))(phix.zeros((3, *none.shape))).shape == (3, *none.shape)

@@ -14,12 +14,14 @@ from phix.array_functions.lexicographic import extreme_of_two
 from phix.array_functions.numpy_arguments import (
     common_shape,
     floating,
+    of_truths,
     operand,
     refuse,
     require_real,
     tensor,
 )
 from phix.array_functions.selection import nonzero
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
@@ -130,8 +132,12 @@ def allclose(
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     """Whether two arrays have one shape and the same elements; NaN equals NaN on demand."""
     x, y = tensor(a1), tensor(a2)
-    if x.shape != y.shape:
+    pairs = list(zip(x.meta.dims, y.meta.dims))
+    if x.ndim != y.ndim or not all(dm.may_equal(a, b) for a, b in pairs):
         return False
+    for d in (a - b for a, b in pairs):
+        if isinstance(d, dm.Dim):
+            raise d.no_value(f"array_equal of {x.meta} and {y.meta}")
     same = ops.equal(x, y)
     if equal_nan and dt.is_differentiable(x.dtype) and dt.is_differentiable(y.dtype):
         same = ops.logical_or(same, ops.logical_and(ops.isnan(x), ops.isnan(y)))
@@ -198,7 +204,8 @@ def array_equiv(a1: Any, a2: Any) -> bool:
 def fix(x: Any, out: Any = None) -> Any:
     """The whole part, towards 0."""
     refuse(out=out)
-    return ops.trunc(tensor(x))
+    x = tensor(x)
+    return of_truths(ops.trunc(x), x)
 
 
 def shape(a: Any) -> Any:

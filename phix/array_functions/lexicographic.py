@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from phix import ops
-from phix.array_functions.numpy_arguments import tensor
+from phix.array_functions.numpy_arguments import of_truths, tensor
 from phix.core import dtypes as dt
 from phix.core.tensor import TensorBase
 
@@ -69,9 +69,11 @@ PAIRS: dict[str, Function] = {
 
 
 def extreme_of_two(name: str, x: Any, y: Any) -> Any:
-    """The ``maximum`` or ``minimum`` of two arrays, complex ones too."""
+    """The ``maximum`` or ``minimum`` of two arrays, complex ones too; of bools a bool."""
     own = (x, y) if isinstance(x, TensorBase) else (tensor(x), y)
-    return (PAIRS[name] if are_complex(*own) else getattr(ops, name))(*own)
+    if are_complex(*own):
+        return PAIRS[name](*own)
+    return of_truths(getattr(ops, name)(*own), *own)
 
 
 def in_order(x: Any, axis: int, descending: bool) -> Any:

@@ -106,7 +106,7 @@ def some(arrays: Any, name: str) -> list[Any]:
 
 def of_truths(product: Any, *factors: Any) -> Any:
     """A sum of products in ints; where all factors are bools, whether one of the products holds."""
-    are_bools = all(getattr(f, "dtype", None) == dt.bool_ for f in factors)
+    are_bools = all(isinstance(f, bool) or getattr(f, "dtype", None) == dt.bool_ for f in factors)
     return product.astype(dt.bool_) if are_bools else product
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.array_functions.lexicographic import PAIRS, first_place
+from phix.array_functions.lexicographic import extreme_of_two, first_place
 from phix.array_functions.numpy_arguments import (
     axes_of,
     axis_of,
@@ -219,7 +219,8 @@ def _of_complex(reduce: Function, worst: float) -> Function:
     return found
 
 
-def _extreme(name: str, doc: str, reduce: Function, pair: Function) -> Function:
+def _extreme(name: str, doc: str, reduce: Function) -> Function:
+    pair = name + "imum"
     of_complex = _of_complex(reduce, -math.inf if name == "max" else math.inf)
 
     def extreme(
@@ -242,15 +243,14 @@ def _extreme(name: str, doc: str, reduce: Function, pair: Function) -> Function:
             found = ops.expand(start, [d for i, d in enumerate(dims)
                                        if i not in axes or kept(keepdims)])  # fmt: skip
             return found
-        if dt.is_complex(x.dtype):
-            return PAIRS[pair.__name__](over(of_complex, x, axis, keepdims), start)
-        return pair(over(reduce, x, axis, keepdims), start)
+        found = over(of_complex if dt.is_complex(x.dtype) else reduce, x, axis, keepdims)
+        return extreme_of_two(pair, found, start)
 
     return titled(extreme, name, doc)
 
 
-max = _extreme("max", "The largest element along the axes; NaN where one is.", ops.max, ops.maximum)
-min = _extreme("min", "The smallest one along the axes; NaN where one is.", ops.min, ops.minimum)
+max = _extreme("max", "The largest element along the axes; NaN where one is.", ops.max)
+min = _extreme("min", "The smallest one along the axes; NaN where one is.", ops.min)
 
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:

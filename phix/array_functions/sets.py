@@ -68,19 +68,19 @@ def _apart(x: Any, equal_nan: bool = False) -> tuple[Any, Any, Any, Any]:
         return unique(x, True, True, True)
     flat = ops.reshape(x, [-1])
     order = argsort(flat)
-    if isinstance(flat.shape[0], int) and not flat.shape[0]:
+    size: Any = flat.shape[0]
+    if isinstance(size, int) and not size:
         return flat, order, order, order
     ordered = ops.gather(flat, order, 0)
-    is_first = ops.full((1,), True, dt.bool_)
-    differs = ops.not_equal(ordered[1:], ordered[:-1])
+    before = ops.roll(ordered, [1], [0])
+    differs = ops.not_equal(ordered, before)
     if equal_nan:
-        is_nan = ops.isnan(ordered)
-        differs = ops.logical_and(differs, ops.logical_not(is_nan[1:] & is_nan[:-1]))
-    is_new = ops.concat([is_first, differs], 0)
+        differs = ops.logical_and(differs, ops.logical_not(ops.isnan(ordered) & ops.isnan(before)))
+    is_new = ops.logical_or(differs, ops.equal(ops.arange(0, size, 1, dt.int64), 0))
     starts = flatnonzero(is_new)
     number = ops.cumsum(is_new.astype(dt.int64), 0) - 1
     inverse = ops.put_along_axis(ops.full_like(order, 0), order, number, 0)
-    ends = ops.concat([starts[1:], ops.full((1,), flat.shape[0], dt.int64)], 0)
+    ends = ops.concat([starts, ops.full((1,), size, dt.int64)], 0)[1:]
     return ops.gather(ordered, starts, 0), ops.gather(order, starts, 0), inverse, ends - starts
 
 
@@ -117,13 +117,11 @@ def isin(
     """Whether each element is one of ``test_elements``; ``invert``: whether it is none."""
     x, among = tensor(element), ops.reshape(tensor(test_elements), [-1])
     size: Any = among.shape[0]
-    if isinstance(size, int) and not size:
-        found = ops.full_like(x, False, dt.bool_)
-    else:
-        ordered = sort(among, 0)
-        place = ops.minimum(searchsorted(ordered, x), size - 1)
-        found = ops.equal(ops.gather(ordered, ops.reshape(place, [-1]), 0), ops.reshape(x, [-1]))
-        found = ops.reshape(found, x.shape)
+    ordered = sort(among, 0)
+    place = ops.reshape(searchsorted(ordered, x), [-1])
+    padded = ops.concat([ordered, ops.full((1,), 0, ordered.dtype)], 0)  # there may be none
+    found = ops.equal(ops.gather(padded, place, 0), ops.reshape(x, [-1]))
+    found = ops.reshape(ops.logical_and(found, ops.less_than(place, size)), x.shape)
     return ops.logical_not(found) if invert else found
 
 

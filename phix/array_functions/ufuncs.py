@@ -31,6 +31,11 @@ def _power(x: Any, y: Any) -> Any:
     return x**y if isinstance(x, TensorBase) else ops.elementwise_pow(x, y)
 
 
+def _of_kind(function: Function) -> Function:
+    """The function, of bools a bool: it gives one of its operands."""
+    return lambda *operands: of_truths(function(*operands), *operands)
+
+
 def _exp2(x: Any) -> Any:
     if isinstance(x, TensorBase) and dt.is_complex(x.dtype):  # infinite parts stay apart
         return ops.exp(ops.complex(*(part(x) * math.log(2) for part in (ops.real, ops.imag))))
@@ -195,9 +200,9 @@ _TABLE: dict[str, _Ufunc] = {
         square=(ops.square, "x * x."), reciprocal=(ops.reciprocal, "1 / x, of ints as floats."),
         sign=(ops.sign, "-1, 0 or 1; of complex numbers x / abs(x). NaN stays."),
         conjugate=(ops.conj, "The complex conjugate."),
-        floor=(ops.floor, "The largest whole number that is not above x; ints stay."),
-        ceil=(ops.ceil, "The smallest whole number that is not below x; ints stay."),
-        trunc=(ops.trunc, "The whole part, towards 0; ints stay."),
+        floor=(_of_kind(ops.floor), "The largest whole number that is not above x; ints stay."),
+        ceil=(_of_kind(ops.ceil), "The smallest whole number that is not below x; ints stay."),
+        trunc=(_of_kind(ops.trunc), "The whole part, towards 0; ints stay."),
         invert=(ops.bitwise_not, "Each bit the other way; of bools not x."),
         bitwise_count=(bits.bitwise_count, "How many bits of abs(x) are set, as uint8."),
     ),
@@ -210,10 +215,10 @@ _TABLE: dict[str, _Ufunc] = {
         fmod=(_fmod, "The rest of x1 / x2 with the sign of x1."),
         divmod=(_divmod, "(x1 // x2, x1 % x2)."), power=(_power, "x1 ** x2."),
         float_power=(_float_power, "x1 ** x2, computed in float64 or complex128."),
-        maximum=(ops.maximum, "The larger one; NaN where one is NaN."),
-        minimum=(ops.minimum, "The smaller one; NaN where one is NaN."),
-        fmax=(ops.fmax, "The larger one; where one is NaN, the other."),
-        fmin=(ops.fmin, "The smaller one; where one is NaN, the other."),
+        maximum=(_of_kind(ops.maximum), "The larger one; NaN where one is NaN."),
+        minimum=(_of_kind(ops.minimum), "The smaller one; NaN where one is NaN."),
+        fmax=(_of_kind(ops.fmax), "The larger one; where one is NaN, the other."),
+        fmin=(_of_kind(ops.fmin), "The smaller one; where one is NaN, the other."),
         arctan2=(ops.atan2, "The angle of the point (x2, x1), in [-pi, pi]."),
         heaviside=(_heaviside, "0 below 0, x2 at 0, 1 above."),
         hypot=(_hypot, "sqrt(x1 ** 2 + x2 ** 2); nothing overflows on the way."),

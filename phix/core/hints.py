@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from phix.core.errors import ArgumentError, UnknownNameError
 from phix.core.faces import MODULES, provide_answer
 from phix.core.source import at_user_line
-from phix.core.synonyms import ARGUMENTS, NAMES, OF_TENSORS
+from phix.core.synonyms import ARGUMENTS, NAMES, OF_TENSORS, OF_UPDATES
 
 
 def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
@@ -87,6 +87,19 @@ def missing_member(owner: type, name: str, face: str, way: str) -> AttributeErro
     close = [name] if name in known else near(name, known, 1)
     own = f"{face}.{close[0]}(x), or " if close else ""
     return UnknownNameError(f"{said}; write {own}{way}")
+
+
+def missing_update(name: str, is_indexed: bool) -> AttributeError:
+    """The error for an update that ``x.at[i]``, or ``x.at`` without an index, has not."""
+    said = f"x.at{'[i]' * is_indexed} has no attribute {name!r}"
+    if name.startswith("_"):
+        return AttributeError(said)
+    known = ["get", "set", "add", "multiply", "max", "min"]
+    if name in known:
+        return UnknownNameError(f"{said}; index it first, x.at[i].{name}(...)")
+    close = [f"x.at[i].{n}(...)" for n in near(name, known, 1)]
+    ways = [OF_UPDATES[name]] if name in OF_UPDATES else close
+    return UnknownNameError(f"{said}; write {ways[0] if ways else 'one of ' + ', '.join(known)}")
 
 
 class Absent:

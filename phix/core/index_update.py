@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import indexing
 from phix.core.conversion import holds_tensors, home, owned_tensor, stacked, values_of
 from phix.core.errors import TensorIndexError
+from phix.core.hints import missing_update
 from phix.core.later import call_op
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 
@@ -25,6 +26,9 @@ class IndexUpdate:
     def __getitem__(self, index: Any) -> IndexedUpdate:
         return IndexedUpdate(self.x, index)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise missing_update(name, is_indexed=False)
+
 
 class IndexedUpdate:
     """``x.at[index]``: a copy of x with the indexed elements changed.
@@ -35,6 +39,9 @@ class IndexedUpdate:
 
     def __init__(self, x: TensorBase, index: Any) -> None:
         self.x, self.index = x, index
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise missing_update(name, is_indexed=True)
 
     def get(self) -> Tensor:
         """``x[index]``."""

@@ -20,6 +20,7 @@ from phix.core.errors import ArgumentError, AttributeValueError, ConcretizationE
 from phix.core.places import Place
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, TensorBase, Tracer
+from phix.core.unknown_sizes import UnknownSize
 
 Function = Callable[..., Any]  # takes what the function of NumPy takes
 _loaders: list[Callable[[], Mapping[Any, Function]]] = []
@@ -27,7 +28,8 @@ _namespaces: list[Callable[[], ModuleType]] = []
 _tables: list[Mapping[Any, Function]] = []
 # What NumPy's functions take besides, where it says no more than leaving it out.
 _SAYS_NOTHING = {"where": (True,), "order": ("K", "C"), "casting": ("same_kind",), "subok": (True,)}
-_PLAIN = (np.ndarray, np.generic, bool, int, float, complex, str, bytes, list, tuple, type(None))
+_PLAIN = (np.ndarray, np.generic, bool, int, float, complex, str, bytes, list, tuple, type(None),
+          UnknownSize)  # fmt: skip
 _COMMON = frozenset({Tensor, np.ndarray, np.float64, np.float32, bool, int, float, complex})
 
 

@@ -297,3 +297,17 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "minval": ("min", "low"), "maxval": ("max", "high"), "non_blocking": ("blocking",),
     "static_argnum": ("static_argnums",), "static_argname": ("static_argnames",),
 }  # fmt: skip
+
+# What x.at[i] has not, though JAX or NumPy's ufuncs have it: what to write.
+OF_UPDATES = {
+    "subtract": "x.at[i].add(-values)",
+    "sub": "x.at[i].add(-values)",
+    "divide": "x.at[i].multiply(1 / values)",
+    "div": "x.at[i].multiply(1 / values)",
+    "mul": "x.at[i].multiply(values)",
+    "power": "x.at[i].set(x[i] ** values)",
+    "pow": "x.at[i].set(x[i] ** values)",
+    "apply": "x.at[i].set(f(x[i]))",
+    "maximum": "x.at[i].max(values)",
+    "minimum": "x.at[i].min(values)",
+}

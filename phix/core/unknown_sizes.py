@@ -11,6 +11,8 @@ import os
 import sys
 from typing import Any
 
+import numpy as np
+
 from phix.core.errors import UnknownDimError
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -73,6 +75,31 @@ class UnknownSize:
 
     def _inexact(self, other: Any) -> Any:
         return self._quotient(other) if isinstance(other, (float, complex)) else NotImplemented
+
+    def __rmod__(self: Any, other: Any) -> Any:
+        return other - other // self * self
+
+    def __divmod__(self: Any, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self: Any, other: Any) -> Any:
+        return other // self, other % self
+
+    def __abs__(self) -> Any:
+        raise self.no_value("an absolute value")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **settings: Any) -> Any:
+        """Arithmetic that Python's operators do; functions of numbers refuse it by name."""
+        others = (v for v in inputs if not isinstance(v, (UnknownSize, np.ndarray, np.generic)))
+        if any(hasattr(v, "__array_ufunc__") for v in others):
+            return NotImplemented
+        boxed = [np.asarray(v, object) if isinstance(v, UnknownSize) else v for v in inputs]
+        try:
+            return getattr(ufunc, method)(*boxed, **settings)
+        except UnknownDimError:
+            raise
+        except TypeError:
+            raise self.no_value(f"numpy.{ufunc.__name__}") from None
 
     def __str__(self) -> str:
         self.refuse_outside("a text")

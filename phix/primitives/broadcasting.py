@@ -31,6 +31,12 @@ def unbroadcast(grad: Any, like: Any) -> Any:
     return ops.reshape(ops.sum(grad, axes), want) if axes else grad
 
 
+def with_dims(x: Any, dims: Shape) -> Any:
+    """``x`` in these dims, each 0 of them a 0, where ``ops.reshape`` copies the dim of x there."""
+    apart = any(dm.is_zero(d) and not dm.is_zero(e) for d, e in zip(dims, x.meta.dims))
+    return ops.reshape(ops.reshape(x, (-1,)) if apart else x, dims)
+
+
 def check_fits(x: MetaTensor, dims: Shape, name: str) -> None:
     """Raise ShapeError unless ``x`` broadcasts to ``dims``."""
     behind = dims[len(dims) - x.ndim :] if x.ndim <= len(dims) else None

@@ -11,7 +11,7 @@ from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.core.tensor import TensorBase
 from phix.primitives import axes as ax
-from phix.primitives.broadcasting import unbroadcast
+from phix.primitives.broadcasting import unbroadcast, with_dims
 from phix.primitives.pointwise import broadcast_shapes, conj
 
 
@@ -198,7 +198,7 @@ def tensordot(x: Any, y: Any, axes_x: Any, axes_y: Any) -> Any:
         ops.reshape(left, (dm.product(row_dims), inner)),
         ops.reshape(right, (dm.product(right.meta.dims[: len(axes_y)]), dm.product(column_dims))),
     )
-    return ops.reshape(out, (*row_dims, *column_dims))
+    return with_dims(out, (*row_dims, *column_dims))
 
 
 # -- multi_dot, bilinear, cross, trace -----------------------------------------------------------

@@ -90,6 +90,8 @@ def where_meta(condition: MetaTensor, x: MetaTensor, y: MetaTensor) -> MetaTenso
 
 @rules.infer_meta("PowInferMeta")
 def pow_meta(x: MetaTensor, y: Any) -> MetaTensor:
+    if isinstance(y, dm.Dim):
+        raise y.no_value("the exponent of pow (x ** n takes any)")
     kind: Any = type(y)
     return x.with_dtype(dt.promote_weak(x.dtype, kind))
 

@@ -10,7 +10,7 @@ from phix.core import rules
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
-from phix.primitives.broadcasting import unbroadcast
+from phix.primitives.broadcasting import unbroadcast, with_dims
 
 
 # -- reshape -----------------------------------------------------------------------------------
@@ -64,12 +64,12 @@ def reshape_meta(x: MetaTensor, shape: Any) -> MetaTensor:
 
 @rules.decompose("reshape_grad")
 def reshape_grad(x: Any, out_grad: Any) -> Any:
-    return ops.reshape(out_grad, x.meta.dims)
+    return with_dims(out_grad, x.meta.dims)
 
 
 @rules.batch("reshape")
 def reshape_batch(batched: Any, x: Any, shape: Any) -> Any:
-    return ops.reshape(x, (x.meta.dims[0], *shape))
+    return with_dims(x, (x.meta.dims[0], *shape))
 
 
 # -- expand ------------------------------------------------------------------------------------

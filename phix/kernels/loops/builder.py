@@ -423,7 +423,10 @@ class Builder(DimExpressions):
     def constant(self, value: Any, dims: Shape, dtype: np.dtype) -> Value:
         """``value`` everywhere; it may be an unknown dim."""
         if isinstance(value, dm.Dim):
-            element: Element = sc.cast(self.dim(value), ir.scalar_dtype(dtype))
+            size = sc.cast(self.dim(value), ir.scalar_dtype(dtype))
+            element: Element = (
+                Complex(size, sc.const(0.0, size.dtype)) if dtype.kind == "c" else size
+            )
         else:
             element = constant(value, dtype)
         return Value(dims, dtype, lambda _: element, lambda _: element)
