@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from phix.core.rank_ports import ADDED, CROWDED, Port, refused
 from phix.core.source import Source
 from phix.parallel.failures import WHEREABOUTS
 from phix.parallel.on_devices import OnDevices
-from phix.parallel.ports import port_of
+from phix.parallel.ports import begins_permutes, port_of
 
 # What users call the kinds of steps.
 NAMES = {
@@ -136,7 +136,7 @@ class Group(OnDevices):
         none, for MPI does not let one rank begin what another one does at one go."""
         if not self.overlap or kind in _ALONE or self.comm is None or self.watch is not None:
             return False
-        return count >= _OVERLAPPED and (kind != "permute" or _begins_permutes())
+        return count >= _OVERLAPPED and (kind != "permute" or begins_permutes())
 
     def begin(self, kind: str, *given: Any) -> in_flight.Flight:
         """Begin a step, given as to ``run``, that ``in_flight.finish`` ends: until then ``x`` must
@@ -318,14 +318,6 @@ def _nobody() -> int:
     from mpi4py import MPI
 
     return int(MPI.PROC_NULL)
-
-
-@lru_cache(maxsize=1)
-def _begins_permutes() -> bool:
-    """Whether MPI has what a permutation is begun by, as it has from version 4 on."""
-    from mpi4py import MPI
-
-    return bool(MPI.Get_version() >= (4, 0))
 
 
 def _index(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:

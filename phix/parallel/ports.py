@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,14 @@ def _numbers(MPI: Any, comms: Any, index: int, busy: np.ndarray) -> Iterator[tup
         else:
             number = own[word]
         yield PLACES[word], number
+
+
+@lru_cache(maxsize=1)
+def begins_permutes() -> bool:
+    """Whether MPI has what a permutation is begun by: it came with version 4, in some before."""
+    from mpi4py import MPI
+
+    return _address(ctypes.CDLL(MPI.__file__), BEGUN["MPI_Sendrecv"]) != 0
 
 
 def _address(library: Any, name: str) -> int:
