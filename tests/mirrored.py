@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,10 @@ from phix.core import in_flight
 from phix.core.rank_ports import WORDS, Port
 from phix.parallel.exchange import Group
 from phix.parallel.meshes import Mesh
+
+COMM, SECOND, SUM, BYTE = 44, 45, 55, 66  # handles
+_INT = ctypes.c_int32
+_ARRAYS = [ctypes.c_void_p] * 2
 
 
 class Mirrored(Group):
@@ -43,19 +48,25 @@ class Called(Mirrored):
         self.answer = 0
         self.calls: list[int] = []
         self.whereabouts = ctypes.create_string_buffer(1024)
-        handles = [ctypes.c_int32] * 3  # of a dtype, of a sum, of a communicator
-        arrays = [ctypes.c_void_p] * 2
-        self.function = ctypes.CFUNCTYPE(ctypes.c_int, *arrays, ctypes.c_int, *handles)(self.sum)
+        self.functions = {
+            name: ctypes.CFUNCTYPE(ctypes.c_int, *takes)(function)
+            for name, (function, takes) in self.answered().items()
+        }
         words = {
-            "index": 0, "communicator": 44, "sum": 55, "bytes": 66,
+            "index": 0, "communicator": COMM, "second": SECOND, "sum": SUM, "bytes": BYTE,
             "whereabouts": ctypes.addressof(self.whereabouts), "busy": self.busy.ctypes.data,
-            "MPI_Allreduce": ctypes.cast(self.function, ctypes.c_void_p).value,
         }  # fmt: skip
+        for name, function in self.functions.items():
+            words[name] = ctypes.cast(function, ctypes.c_void_p).value or 0
         table = [words.get(word, ord(word) if len(word) == 1 else 0) for word in WORDS]
         self.port = Port(np.array(table, np.int64), "i32", self.busy)
 
+    def answered(self) -> dict[str, tuple[Callable[..., int], list[Any]]]:
+        """By the name of a function of MPI what stands for it, and the types that it takes."""
+        return {"MPI_Allreduce": (self.sum, [*_ARRAYS, _INT, _INT, _INT, _INT])}
+
     def sum(self, x: int, out: int, count: int, dtype: int, kind: int, comm: int) -> int:
-        assert (kind, comm, x != out) == (55, 44, True)
+        assert (kind, comm, x != out) == (SUM, COMM, True)
         assert self.whereabouts.value.startswith(b"\1psum over ")
         self.calls.append(count)
         if not self.answer:
@@ -63,6 +74,96 @@ class Called(Mirrored):
             given = np.frombuffer(ctypes.string_at(x, size), chr(dtype))
             ctypes.memmove(out, (self.size * given).astype(chr(dtype)).tobytes(), size)
         return self.answer
+
+
+class Begun(Called):
+    """Native code begins sums and gathers of any size; all is done when it is waited for. What is
+    wrong with the arrays meanwhile, or with the order of calls, is in ``wrong``. ``events`` has
+    each begin, end, and call behind one that was begun; ``at_begin`` is called at each begin, and
+    what it returns is MPI's answer."""
+
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__(name, size)
+        self.events: list[str] = []
+        self.wrong: list[str] = []
+        self.under_way: dict[int, tuple[str, int, int, int, bytes, bytes]] = {}
+        self.dealt: list[np.ndarray] = []  # what was dealt, and not gathered again
+        self.at_begin: Callable[[], int] = lambda: 0
+
+    def answered(self) -> dict[str, tuple[Callable[..., int], list[Any]]]:
+        moved = [_ARRAYS[0], _INT, _INT, _ARRAYS[1], _INT, _INT, _INT]
+        request = ctypes.POINTER(ctypes.c_int32)
+        return {
+            "MPI_Iallreduce": (self.begin_sum, [*_ARRAYS, _INT, _INT, _INT, _INT, request]),
+            "MPI_Iallgather": (self.begin_gather, [*moved, request]),
+            "MPI_Ialltoall": (self.begin_exchange, [*moved, request]),
+            "MPI_Allgather": (self.gather, moved),
+            "MPI_Wait": (self.wait, [request, ctypes.c_void_p]),
+        }
+
+    def overlaps(self, kind: str, count: int) -> bool:
+        return kind in ("sum", "gather")
+
+    def begin(self, kind: str, *rest: Any) -> in_flight.Flight:
+        raise NotImplementedError("native code begins all")
+
+    def begin_sum(self, x, out, count, dtype, kind, comm, request):  # type: ignore[no-untyped-def]
+        size = count * np.dtype(chr(dtype)).itemsize
+        return self._begin(f"sum of {chr(dtype)}", x, size, out, size, comm, request)
+
+    def begin_gather(self, x, count, dtype, out, *rest):  # type: ignore[no-untyped-def]
+        size = count * (1 if dtype == BYTE else np.dtype(chr(dtype)).itemsize)
+        return self._begin("gather", x, size, out, self.size * size, *rest[2:])
+
+    def begin_exchange(self, x, count, dtype, out, *rest):  # type: ignore[no-untyped-def]
+        size = count * self.size
+        return self._begin("exchange", x, size, out, size, *rest[2:])
+
+    def _begin(
+        self, what: str, x: int, given: int, out: int, made: int, comm: int, request: Any
+    ) -> int:
+        answer = self.at_begin()
+        if answer:
+            return answer
+        self._expect(comm == COMM and len(self.under_way) < 9, f"{what} begun")
+        self._expect(self.busy.tolist() == [threading.get_ident(), len(self.under_way)], "busy")
+        number = 1 + max(self.under_way, default=0)
+        junk = np.random.default_rng(0).bytes(made)
+        ctypes.memmove(out, junk, made)
+        self.under_way[number] = what, x, out, made, ctypes.string_at(x, given), junk
+        request[0] = number
+        self.events.append(f"begin {what.split()[0]}")
+        return 0
+
+    def wait(self, request: Any, status: int) -> int:
+        what, x, out, made, before, junk = self.under_way.pop(request[0])
+        self._expect(ctypes.string_at(x, len(before)) == before, "written while it was sent")
+        self._expect(ctypes.string_at(out, made) == junk, "written while it was received")
+        if what == "gather":
+            found = before * self.size
+        elif what == "exchange":
+            self.dealt.append(np.frombuffer(before))
+            found = before[: len(before) // self.size] * self.size
+        else:
+            given = np.frombuffer(before, what[-1])
+            found = (self.size * given).astype(given.dtype).tobytes()
+        ctypes.memmove(out, found, made)
+        self.events.append(f"end {what.split()[0]}")
+        return 0
+
+    def gather(self, x, count, dtype, out, to_count, to_dtype, comm):  # type: ignore[no-untyped-def]
+        """What comes behind the exchange of a sum of float64: its pieces, added."""
+        whole = self.size * self.dealt.pop(0)
+        found = np.frombuffer(ctypes.string_at(x, 8 * count))
+        self._expect(comm == SECOND and chr(dtype) == "d", "gathered by the second")
+        self._expect(np.allclose(found, whole[:count]), "a piece of another sum")
+        ctypes.memmove(out, whole.tobytes(), whole.nbytes)
+        self.events.append("go on")
+        return 0
+
+    def _expect(self, holds: bool, what: str) -> None:
+        if not holds:
+            self.wrong.append(what)
 
 
 class Deferred(Mirrored):
@@ -116,6 +217,12 @@ def deferred(**axes: int) -> Mesh:
 def called(**axes: int) -> Mesh:
     """A mesh of groups whose sums are calls in native code."""
     groups: Any = {name: Called(name, size) for name, size in axes.items()}
+    return Mesh(axes, groups, 0)
+
+
+def begun(**axes: int) -> Mesh:
+    """A mesh of groups whose steps native code begins, and waits for."""
+    groups: Any = {name: Begun(name, size) for name, size in axes.items()}
     return Mesh(axes, groups, 0)
 
 

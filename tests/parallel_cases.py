@@ -23,7 +23,7 @@ import phix
 from phix import ops
 from phix.parallel import gather, local_parts, mesh, spmd
 from phix.parallel.exchange import Group
-from tests import machine_code, rank_call_cases, sharding_cases
+from tests import begun_call_cases, machine_code, rank_call_cases, sharding_cases
 
 psum, pmean, pmax, grad = phix.psum, phix.pmean, phix.pmax, phix.grad
 
@@ -679,10 +679,13 @@ def main(what: str = "cases", how: str = "") -> None:
         if what == "cases":
             all_cases()
             rank_call_cases.check(mesh({"data": -1}))
+            begun_call_cases.check(mesh({"data": -1}))
         elif what == "gpu":
             on_gpus(how != "host")
         elif what == "failing":
             failing()
+        elif what == "killed":
+            begun_call_cases.killed()
         else:
             mismatches()
 

@@ -18,7 +18,7 @@ import pytest
 import phix
 from phix import ops
 from phix.core.fingerprint import fingerprint
-from phix.core.rank_ports import PLACES
+from phix.core.rank_ports import BEGUN, PLACES
 from phix.parallel import local_parts, mesh, spmd
 
 DTYPES = (
@@ -92,7 +92,10 @@ def all_kinds(on: Any) -> None:
     lowered = native.lower(*args)
     loops = str(lowered.as_text("loop ir"))
     assert "host rank_step" not in loops
-    assert all(f"call {name}(" in loops for name in CALLED.values() if n == 2 or "red" not in name)
+    called = [name for name in CALLED.values() if n == 2 or "red" not in name]
+    assert all(f"call {name}(" in loops for name in called)
+    begun = [name for name in called if f"begin {BEGUN[name]}(" in loops]
+    assert begun == (called if on.groups["data"].overlap else [])
     assert ("host rank_step" in text_of(mixed, *args)) == bool(on.rank % 2)
     # what belongs to this process is no part of the code, nor is the program found by another
     code = str(lowered.as_text("llvm"))
@@ -102,17 +105,16 @@ def all_kinds(on: Any) -> None:
 
 
 def only_where_it_may(plain: Any) -> None:
-    """Steps of the host: on meshes that check, or overlap; of sizes that are not known."""
+    """Steps of the host: on meshes that check; of sizes that are not known."""
     x = phix.to_tensor(np.ones(3) + plain.rank)
     total = 3.0 * sum(range(1, plain.size + 1))
 
     def added(v: Any) -> Any:
         return phix.psum(v, "data").sum()
 
-    for options in ({"checks": True}, {"overlap": True}):
-        host = phix.jit(spmd(added, mesh({"data": -1}, **options), "data", None))
-        assert "host rank_step" in text_of(host, x)
-        assert host(x).item() == total
+    host = phix.jit(spmd(added, mesh({"data": -1}, checks=True), "data", None))
+    assert "host rank_step" in text_of(host, x)
+    assert host(x).item() == total
     unknown = phix.jit(spmd(added, plain, "data", None), input_spec=[phix.spec(["n"], "float64")])
     assert "host rank_step" in text_of(unknown, phix.spec(["n"], "float64"))
     assert unknown(x).item() == total
@@ -216,13 +218,13 @@ def others_run(on: Any) -> None:
             thread.join()
 
 
-def one_thread_at_a_time(on: Any) -> None:
+def one_thread_at_a_time(on: Any, size: int = 3) -> None:
     """A thread that comes to a step while another one waits in a step of the same mesh is refused:
     MPI would give each of them what is meant for the other. The first has its result."""
     from mpi4py import MPI
 
-    x = phix.to_tensor(np.full(3, 1.0 + on.rank))
-    expected = [sum(range(1, on.size + 1))] * 3
+    x = phix.to_tensor(np.full(size, 1.0 + on.rank))
+    expected = [sum(range(1, on.size + 1))] * size
     for left_out in ([], ["native_collectives"]):
         run = phix.jit(spmd(lambda x: phix.psum(x, "data"), on, "data", None), disable=left_out)
         assert run(x).tolist() == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import threading
 from typing import Any
@@ -14,8 +15,9 @@ from phix import ops
 from phix.core import in_flight
 from phix.core.errors import ArgumentError, CollectiveError, PhixError
 from phix.core.fingerprint import fingerprint
+from phix.core.rank_ports import PLACES
 from phix.parallel.exchange import Group
-from tests.mirrored import called, deferred, mirrored
+from tests.mirrored import begun, called, deferred, mirrored
 
 ORDER = "overlap_collectives"
 pytestmark = pytest.mark.unoptimised
@@ -242,12 +244,9 @@ def test_ctrl_c_waits_for_the_end_of_a_step():
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_programs_with_steps_under_way_give_what_they_give_without(seed):
-    """Random chains of kernels and collectives, in a loop as well; the mesh looks at the arrays."""
-    rng = np.random.default_rng(seed)
-    mesh = deferred(data=2)
-    plan = [(rng.integers(7), *rng.integers(0, 100, 2)) for _ in range(24)]
+def chain(rng, count):
+    """A random chain of kernels and collectives, in loops as well."""
+    plan = [(rng.integers(7), *rng.integers(0, 100, 2)) for _ in range(count)]
 
     def program(x):
         values = [x, x * 0.5]
@@ -266,11 +265,122 @@ def test_programs_with_steps_under_way_give_what_they_give_without(seed):
             values.append(ops.tanh(made[what](a, b)))
         return values[-1], sum(values)
 
-    x = rng.normal(size=(4, 4))
+    return program
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_programs_with_steps_under_way_give_what_they_give_without(seed):
+    """The mesh looks at the arrays."""
+    rng = np.random.default_rng(seed)
+    mesh, program, x = deferred(data=2), chain(rng, 24), rng.normal(size=(4, 4))
     run, plain = (on(mesh, program, "data", "data", disable=off) for off in ((), ORDER))
     program_on = lambda run: [np.asarray(v) for v in run(x)]  # noqa: E731
     for one, other in zip(program_on(run), program_on(plain)):
         np.testing.assert_array_equal(one, other)
+
+
+# -- what native code begins ---------------------------------------------------------------------
+def begun_events(mesh):
+    """What a mesh was asked for since the last time, with nothing wrong and nothing under way."""
+    group = mesh.groups["data"]
+    events, group.events = group.events, []
+    assert not group.wrong and not group.under_way and group.busy.tolist() == [0, 0]
+    return events
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_programs_that_native_code_begins_steps_in(seed):
+    """Of more steps than stand in one function, with sums by pieces where there are four ranks."""
+    rng = np.random.default_rng(seed)
+    size, rows = ((2, 4), (4, 40))[seed % 2]
+    mesh, program = begun(data=size), chain(rng, 24 if seed < 2 else 70)
+    x = rng.normal(size=(rows, rows)) / rows
+    run, plain, host = (
+        on(m, program, "data", "data", disable=off)
+        for m, off in ((mesh, ()), (mesh, ORDER), (mirrored(data=size), ()))
+    )
+    found = [np.asarray(v) for v in run(x)]
+    events = begun_events(mesh)
+    under_way = np.cumsum([{"b": 1, "e": -1, "g": 0}[e[0]] for e in events])
+    assert 1 < max(under_way) <= 8
+    assert events.count("go on") == events.count("begin exchange")
+    assert bool(events.count("go on")) == (size == 4)
+    for other in (plain(x), host(x)):
+        for one, two in zip(found, other):
+            np.testing.assert_allclose(one, two, rtol=1e-12)
+    assert max(np.cumsum([{"b": 1, "e": -1, "g": 0}[e[0]] for e in begun_events(mesh)])) == 1
+    text = str(run.lower(x).as_text("loop ir"))
+    assert "begin MPI_I" in text and "wait for MPI_I" in text and "host" not in text
+
+
+def test_sums_by_pieces_go_on_in_the_order_in_which_they_began(rng):
+    """Before a later step is waited for, and before any step that is not begun."""
+    mesh = begun(data=4)
+
+    def program(x):
+        first, second = phix.psum(x, "data"), phix.psum(x * x, "data")
+        third = phix.all_gather(x, "data")  # needed first
+        return ops.tanh(third).sum(0), ops.tanh(second), ops.tanh(first)
+
+    x = rng.normal(size=(40, 40))
+    found = on(mesh, program, "data", "data", disable="bundle_sums")(x)
+    for one, other in zip(found, (4 * np.tanh(x), np.tanh(4 * x * x), np.tanh(4 * x))):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    events = [e for e in begun_events(mesh) if not e.startswith("begin")]
+    assert events == ["end exchange", "go on", "end exchange", "go on", "end gather"]
+
+
+def test_what_native_code_has_begun_ends_with_an_error(rng):
+    """MPI refuses to begin another step: what is under way is waited for, in loops too."""
+    pytest.importorskip("mpi4py", reason="no mpi4py here: pip install phix[mpi]")
+    step, *args = layers(rng, 3)
+    mesh = begun(data=2)
+    group: Any = mesh.groups["data"]
+    run = on(mesh, step, (None, "data", "data"), disable="bundle_sums")
+    whole = [np.asarray(v) for v in phix.tree.leaves(run(*args))]
+    begins = begun_events(mesh).count("begin sum")
+
+    def looped(ws, x, y):
+        return phix.scan(lambda ws, _: step(ws, x, y), ws, length=3)
+
+    in_loop = on(mesh, looped, (None, "data", "data"), disable="bundle_sums")
+    for refused in (1, 2, begins, begins + 2):
+        answers = iter([0] * (refused - 1) + [3] + [0] * 99)
+        group.at_begin = lambda answers=answers: next(answers)
+        which = run if refused <= begins else in_loop
+        with pytest.raises(CollectiveError, match=f"^psum over 'data' at {__file__}:.*MPI refuses"):
+            which(*args)
+        events = begun_events(mesh)
+        assert events.count("begin sum") == events.count("end sum") == refused - 1
+    group.at_begin = lambda: 0
+    for one, other in zip(whole, phix.tree.leaves(run(*args))):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
+def test_what_native_code_has_begun_ends_with_ctrl_c(rng):
+    """It comes while a loop runs beside a sum. No function of Python can stand for the wait: the
+    exception is raised already."""
+    mesh = begun(data=2)
+    group: Any = mesh.groups["data"]
+    waited = ctypes.cast(ctypes.CDLL(None).time, ctypes.c_void_p).value  # writes one word
+    group.port.table[PLACES["MPI_Wait"]] = waited
+
+    def program(x):
+        total = phix.psum(x, "data")
+        turn = lambda _, c: ops.tanh(c @ x)  # noqa: E731
+        return total, phix.fori_loop(0, 10**9, turn, ops.tanh(x))
+
+    run, x = on(mesh, program, "data", "data", disable="bundle_sums"), rng.normal(size=(30, 30))
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    group.at_begin = lambda: int(signal.setitimer(signal.ITIMER_REAL, 0.1)[0])
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(x)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert group.events == ["begin sum"] and group.busy.tolist() == [0, 0]
 
 
 # -- the steps -----------------------------------------------------------------------------------

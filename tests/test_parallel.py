@@ -308,6 +308,16 @@ def test_a_rank_that_fails_ends_all():
     assert ended - failed < 10
 
 
+def test_a_rank_that_is_killed_while_requests_are_under_way():
+    found = launched(2, "killed", 200)
+    ended = time.time()
+    assert found.returncode
+    where = r"(in|behind) its psum over 'data' at .*begun_call_cases\.py:\d+"
+    assert re.search(rf"rank 1 of 2 .* is gone.*{where}", found.stdout), found.stdout[-3000:]
+    assert re.search(rf"rank 0 of 2 is ended, {where}, because rank 1 is gone", found.stdout)
+    assert ended - float(re.search(r"killed at ([\d.]+)", found.stdout)[1]) < 10
+
+
 def test_ranks_that_do_not_do_the_same():
     found = launched(2, "mismatches", 200)
     assert found.returncode == 0, found.stdout[-3000:]

@@ -84,6 +84,13 @@ def test_a_block_serves_results_of_nearly_its_size() -> None:
     assert address(results.empty((300, 1000), dt.float32)) != where
 
 
+def test_results_of_a_huge_page_and_more_start_at_one() -> None:
+    """Off its beginning, where NumPy's arrays are."""
+    for shape, page in (((1000, 500), 4096), ((1024, 512), 2 << 20), ((3, 1 << 20), 2 << 20)):
+        for _ in range(2):
+            assert address(results.empty(shape, dt.float32)) % page == 2048
+
+
 def test_small_and_huge_results_have_memory_of_their_own() -> None:
     assert results.allocator((10,), dt.float32) is np.empty
     assert results.allocator(LARGE, dt.float32) is results.empty
@@ -143,7 +150,7 @@ def test_where_memory_runs_out_blocks_are_given_back_first(monkeypatch, shape) -
         wanted.append(args)
         if results._blocks:
             raise MemoryError("the system has no more")
-        return _Block((LARGE[0] * LARGE[1] * 8 + results._PAGE,), np.uint8)
+        return _Block((LARGE[0] * LARGE[1] * 8 + results._HUGE_PAGE,), np.uint8)
 
     monkeypatch.setattr(results, "_Block", stingy)  # what large results are views of
     monkeypatch.setattr(places.Host, "allocate", lambda self, *args: stingy(*args))  # huge ones

@@ -21,11 +21,16 @@ ADDED = {
     "q": "LONG_LONG", "Q": "UNSIGNED_LONG_LONG",
 }  # fmt: skip
 BYTES = "bytes"
-FUNCTIONS = ("MPI_Allreduce", "MPI_Allgather", "MPI_Alltoall", "MPI_Sendrecv")
-# What stands in a table, a word each: the communicator, the number of this rank in it, the memory
-# in which it says what it does (see ``phix/parallel/failures.py``), that of the word which is not 0
-# while a thread is in a step of the group, MPI_SUM, functions, dtypes.
-WORDS = ("communicator", "index", "whereabouts", "busy", "sum", *FUNCTIONS, BYTES, *ADDED)
+WHOLE = ("MPI_Allreduce", "MPI_Allgather", "MPI_Alltoall", "MPI_Sendrecv")
+BEGUN = {name: f"MPI_I{name.removeprefix('MPI_').lower()}" for name in WHOLE}
+FUNCTIONS = (*WHOLE, *BEGUN.values(), "MPI_Wait")
+# What stands in a table, a word each: the communicator, a second one for what comes behind the
+# first call of a step that was begun, the number of this rank in both, the memory in which it says
+# what it does (see ``phix/parallel/failures.py``), that of the words about threads, MPI_SUM,
+# functions (0: this MPI has none), dtypes.
+WORDS = (
+    "communicator", "second", "index", "whereabouts", "busy", "sum", *FUNCTIONS, BYTES, *ADDED,
+)  # fmt: skip
 PLACES = {word: place for place, word in enumerate(WORDS)}
 # MPI counts in 32 bits.
 MOST = (1 << 31) - 1
@@ -36,7 +41,8 @@ CROWDED = -1  # in the place of an error code of MPI, none of which is negative:
 @dataclass(frozen=True, eq=False)
 class Port:
     """``table`` has the WORDS, in int64; ``handle`` is the type of MPI's handles in LLVM: i32
-    where they are numbers, i64 where they are addresses; ``busy`` is memory that it tells of."""
+    where they are numbers, i64 where they are addresses; ``busy`` is memory that it tells of: the
+    thread that is in a step of the group, or has begun some, 0 where none is; and how many."""
 
     table: np.ndarray
     handle: str

@@ -10,6 +10,7 @@ the rest is done where the result is needed.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -22,7 +23,7 @@ from phix.core.rank_ports import ADDED, CROWDED, Port, refused
 from phix.core.source import Source
 from phix.parallel.failures import WHEREABOUTS
 from phix.parallel.on_devices import OnDevices
-from phix.parallel.ports import port_of
+from phix.parallel.ports import begins_permutes, port_of
 
 # What users call the kinds of steps.
 NAMES = {
@@ -56,7 +57,7 @@ class Group(OnDevices):
     ) -> None:
         self.name, self.size, self.index = name, size, index
         self.comm, self.watch, self.second = comm, watch, second
-        self.busy = np.zeros(1, np.int64)  # not 0 while a thread is in a step, native code too
+        self.busy = np.zeros(2, np.uint64)  # see ``Port``: native code looks there, too
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.size} ranks>"
@@ -64,10 +65,10 @@ class Group(OnDevices):
     @cached_property
     def port(self) -> Port | None:
         """What native code does the steps by; None where they are steps of the host: on meshes with
-        checks or with overlap, and where MPI is none that it knows how to call."""
-        if self.comm is None or self.watch is not None or self.overlap:
+        checks, and where MPI is none that it knows how to call."""
+        if self.comm is None or self.watch is not None:
             return None
-        return port_of(self.comm, self.index, self.busy)
+        return port_of(self.comm, self.second, self.index, self.busy)
 
     def way_of_sum(self, dtype: np.dtype, count: int) -> str:
         """How a sum of so many bytes is made, the same on all ranks: ``at once`` by MPI, of all
@@ -109,7 +110,7 @@ class Group(OnDevices):
         if kind not in _ALONE:
             in_flight.let_go_on()
         if self.overlaps(kind, x.nbytes):  # other ranks may begin it, and wait later
-            in_flight.finish(self.begin(kind, detail, x, out, source))
+            self.run_begun(kind, detail, x, out, source)
             return
         if kind in _ALONE:
             _call(self.comm, _STEPS[kind](self, detail, x, out))
@@ -122,12 +123,20 @@ class Group(OnDevices):
                 _call(self.comm, _STEPS[kind](self, detail, x, out))
             WHEREABOUTS.leave()
 
+    def run_begun(self, kind: str, *given: Any) -> None:
+        """Begin a step, given as to ``run``, and wait for it."""
+        in_flight.finish(self.begin(kind, *given))
+
+    def go_on(self, kind: str, *given: Any) -> None:
+        """Do what comes behind the first call of a step that was begun; given as to ``run``."""
+        _call(self.second, _STEPS[kind](self, *given[:-1]))
+
     def overlaps(self, kind: str, count: int) -> bool:
         """Whether a step of so many bytes is begun, and may be waited for later: on all ranks or
         none, for MPI does not let one rank begin what another one does at one go."""
         if not self.overlap or kind in _ALONE or self.comm is None or self.watch is not None:
             return False
-        return count >= _OVERLAPPED and (kind != "permute" or hasattr(self.comm, "Isendrecv"))
+        return count >= _OVERLAPPED and (kind != "permute" or begins_permutes())
 
     def begin(self, kind: str, *given: Any) -> in_flight.Flight:
         """Begin a step, given as to ``run``, that ``in_flight.finish`` ends: until then ``x`` must
@@ -150,32 +159,39 @@ class _RankFlight(in_flight.Flight):
 
     def begin(self) -> None:
         name, *arguments = next(self.calls)
-        WHEREABOUTS.enter(NAMES[self.kind], self.group.name, self.source)
-        with _told(self.group, self.kind, self.source):
-            self.request = getattr(self.group.comm, f"I{name.lower()}")(*arguments)
-        WHEREABOUTS.leave()
+        with _alone(self.group, self.kind, self.source):
+            WHEREABOUTS.enter(NAMES[self.kind], self.group.name, self.source)
+            with _told(self.group, self.kind, self.source):
+                self.request = getattr(self.group.comm, f"I{name.lower()}")(*arguments)
+            self.group.busy[1] += 1
+            WHEREABOUTS.leave()
 
     def finish(self) -> None:
-        WHEREABOUTS.enter(NAMES[self.kind], self.group.name, self.source)
-        with _told(self.group, self.kind, self.source):
-            self.request.Wait()
-            _call(self.group.second, self.calls)
-        WHEREABOUTS.leave()
+        with _alone(self.group, self.kind, self.source):
+            self.group.busy[1] -= 1
+            WHEREABOUTS.enter(NAMES[self.kind], self.group.name, self.source)
+            with _told(self.group, self.kind, self.source):
+                self.request.Wait()
+                _call(self.group.second, self.calls)
+            WHEREABOUTS.leave()
 
 
 class _alone:
-    """A block in which a thread is in a step of the group; an error where another one is."""
+    """A block in which a thread is in a step of the group; an error where another one is, or has
+    begun some. Behind it the group is free again, unless this one has begun some."""
 
     def __init__(self, group: Group, kind: str, source: Source | None) -> None:
         self.group, self.kind, self.source = group, kind, source
 
     def __enter__(self) -> None:
-        if self.group.busy[0]:
+        own, busy = threading.get_ident(), self.group.busy
+        if busy[0] not in (0, own):
             raise refused(CROWDED, _described(self.group, self.kind, self.source))
-        self.group.busy[0] = 1
+        busy[0] = own
 
     def __exit__(self, *error: Any) -> None:
-        self.group.busy[0] = 0
+        if not self.group.busy[1]:
+            self.group.busy[0] = 0
 
 
 def _described(group: Group, kind: str, source: Source | None) -> str:

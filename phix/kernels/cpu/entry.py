@@ -18,6 +18,8 @@ from phix.kernels.cpu import (
     long_loops,
     parallel_callers,
     product,
+    rank_calls,
+    rank_routines,
     streaming,
 )
 from phix.kernels.cpu.advice import METADATA, crosses_lanes, fills_vectors
@@ -59,6 +61,11 @@ class _Entry(Steps):
     def __init__(self, segment: NativeSegment) -> None:
         super().__init__(segment, Module(may_ask_python=self.is_of_python))
         self.scopes[0][faults.KEY] = "%fault"
+        if rank_calls.begins(segment.steps):
+            self.scopes[0][rank_routines.KEY] = "%flights"
+            block = rank_routines.MEMORY
+            self.stack.append(f"  %flights = alloca {block}, align 8")
+            self.stack.append(f"  store {block} zeroinitializer, ptr %flights")
 
     def text(self) -> str:
         segment, module = self.segment, self.module

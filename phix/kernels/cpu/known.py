@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phix.core import dims as dm
-from phix.kernels.cpu import faults, pool
+from phix.kernels.cpu import faults, parallel_callers, pool, rank_routines
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.llvm import Parameter
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
@@ -213,9 +213,17 @@ class Known:
         self.lines.append(f"  br i1 {condition}, label %{leave}, label %{stay}")
         self.start(leave)
         yield
+        self.end_flights()
         self.give(self.held)
         self.leave()
         self.start(stay)
+
+    def end_flights(self) -> None:
+        """Wait for what is under way between ranks, in memory that is given back."""
+        slots = self.known(rank_routines.KEY)
+        if slots:
+            lock = self.known(parallel_callers.KEY) or "null"
+            self.lines.append(f"  call void @rank_flights_end(ptr {slots}, ptr {lock})")
 
     def leave(self) -> None:
         """Return with the fault that was reported."""

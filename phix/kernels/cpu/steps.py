@@ -10,7 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from phix.core import settings, stack
-from phix.kernels.cpu import asking, faults, long_loops, parallel_callers, rank_calls, threads
+from phix.kernels.cpu import (
+    asking,
+    faults,
+    long_loops,
+    parallel_callers,
+    rank_calls,
+    rank_routines,
+    threads,
+)
 from phix.kernels.cpu.known import DATA, Known
 from phix.kernels.cpu.llvm import KernelText, Parameter
 from phix.kernels.loops import nodes as ir
@@ -21,7 +29,7 @@ from phix.kernels.loops.nodes import Buffer, Kernel, Step
 _TINY_TRIPS = 64
 _TINY_TEXT = 8000
 # What the functions of parts are passed besides dims and buffers.
-_PASSED = (faults.KEY, parallel_callers.KEY, *asking.KEYS)
+_PASSED = (faults.KEY, parallel_callers.KEY, rank_routines.KEY, *asking.KEYS)
 # What a piece of a shared loop is told, by the names its kernel has for it.
 _PIECE = {ir.PIECE_START.data: "%from", ir.PIECE_END.data: "%to"}
 
@@ -150,6 +158,8 @@ class Steps(Known):
 
     def _callstep(self, step: CallStep) -> None:
         rank_calls.emit(self, step)
+
+    _startcall = _waitcall = _callstep
 
     def _bindstep(self, step: ir.BindStep) -> None:
         self.scopes[-1]["dim", step.name] = self.let(f"load i64, ptr {self.data(step.source)}")
@@ -338,7 +348,7 @@ class Part(Steps):
         what, field_of = key
         if key == faults.KEY:
             return f"ptr {self.outer.fault()}"
-        if key in asking.KEYS or key == parallel_callers.KEY:
+        if key in (*asking.KEYS, parallel_callers.KEY, rank_routines.KEY):
             return f"ptr {self.outer.known(key)}"
         if what == "dim":
             return f"i64 {self.outer.symbol(field_of)}"

@@ -206,7 +206,8 @@ class _Run:
     def _startstep(self, step: ir.StartStep) -> None:
         """All of it is done where it is waited for."""
 
-    _waitstep = _callstep = _hoststep
+    _startcall = _startstep
+    _waitstep = _callstep = _waitcall = _hoststep
 
     def _librarystep(self, step: ir.LibraryStep) -> None:
         self._hoststep(step, KernelContext(CPU), self.env)

@@ -21,6 +21,7 @@ from phix.core import rewrites
 from phix.core.errors import VerificationError
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import sampling, slot_check
+from phix.kernels.loops.calls import CallStep
 from phix.kernels.loops.effects import may_meet
 from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Pointer, Statement
 from phix.kernels.loops.sampling import Samples
@@ -195,6 +196,7 @@ def _disturbed(steps: list[ir.Step]) -> Iterator[str]:
                 names = sorted(b.name for b in filled | changed)
                 yield f"{names[0]} is touched while a {start.name} is under way"
         is_alike = isinstance(step, ir.HostStep) and "begin" in step.attrs
+        is_alike &= all(isinstance(s, CallStep) == isinstance(step, CallStep) for s in begun)
         if begun and not is_alike and _is_left(step):
             yield f"Python runs something while a {begun[0].name} is under way"
         if isinstance(step, ir.StartStep):

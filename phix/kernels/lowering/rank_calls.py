@@ -18,7 +18,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rewrites
 from phix.core.meta import MetaTensor
-from phix.core.rank_ports import ADDED, BYTES, MOST, PLACES, Port
+from phix.core.rank_ports import ADDED, BEGUN, BYTES, MOST, PLACES, Port
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value, buffer_value
 from phix.kernels.loops.calls import CallStep
@@ -53,7 +53,8 @@ def by_calls(
     b: Builder, x: Value, group: Any, port: Port, kind: str, detail: Any, task: Task
 ) -> Value:
     """What a step gives."""
-    calls = _Calls(b, group, port, task, kind)
+    begins = group.overlaps(kind, math.prod(map(int, x.dims)) * x.dtype.itemsize)
+    calls = _Calls(b, group, port, task, kind, begins)
     found: Value = getattr(calls, kind)(x, tuple(detail))
     return found
 
@@ -68,13 +69,15 @@ def axes_moved(source: int, target: int, rank: int) -> tuple[int, ...]:
 @dataclass(frozen=True, eq=False)
 class _Calls:
     """The kinds of steps, each a method with its name. Whatever calls one takes, they are told of
-    as ``asked``."""
+    as ``asked``; where the step ``begins``, the first may be waited for later, and those behind it
+    go by the second communicator, as some ranks do them before other steps, some after."""
 
     b: Builder
     group: Any
     port: Port
     task: Task
     asked: str
+    begins: bool
 
     # -- kinds -----------------------------------------------------------------------------------
     def index(self, x: Value, detail: Any) -> Value:
@@ -118,11 +121,12 @@ class _Calls:
         piece, left = divmod(count, size)
         x = buffer_value(b.contiguous(x))
         dealt = self._called("exchange", x, (size, piece), (0, 0))
-        self._call("gather", self._added(dealt), (size, piece), (0,), to)
+        self._call("gather", self._added(dealt), (size, piece), (0,), to, goes_on=self.begins)
         if left:
             first = sc.const(count - left, dt.int64)
             rest = Value((left,), x.dtype, None, lambda i: b.flat_element(x, i + first))
-            rest = self._added(self.gather(rest, (0,)))
+            rows = self._called("gather", rest, (size, left), (0,), goes_on=self.begins)
+            rest = self._added(rows)
             rest = buffer_value(b.contiguous(rest))
             with b.kernel(), b.loop(sc.const(left, dt.int64)) as i:
                 b.put(to, i + first, b.flat_element(rest, i))
@@ -160,27 +164,45 @@ class _Calls:
         moved = transpose(self.b, x, axes_moved(axis, 0, len(x.dims)))
         return self._called("exchange", moved, moved.dims, (0, 0))
 
-    def _called(self, kind: str, x: Value, dims: Sequence[Any], detail: Any) -> Value:
+    def _called(
+        self, kind: str, x: Value, dims: Sequence[Any], detail: Any, goes_on: bool = False
+    ) -> Value:
         """What a call gives, of these dims."""
         dims = tuple(dims)
-        write = lambda to: self._call(kind, x, dims, detail, to)  # noqa: E731
+        write = lambda to: self._call(kind, x, dims, detail, to, goes_on)  # noqa: E731
         return self.b.written((MetaTensor(dims, x.dtype),), write)[0]
 
-    def _call(self, kind: str, x: Value, dims: tuple[int, ...], detail: Any, to: Buffer) -> None:
+    def _call(
+        self,
+        kind: str,
+        x: Value,
+        dims: tuple[int, ...],
+        detail: Any,
+        to: Buffer,
+        goes_on: bool = False,
+    ) -> None:
         """Emit a call that fills the first elements of ``to`` with those of an array of these dims:
         of the first elements of x, as many as ranks send."""
         group, source = self.group, self.task.source
         sent = dims[1:] if kind == "gather" else dims
+        run = group.go_on if goes_on else group.run_begun if self.begins else group.run
 
-        def run(given: np.ndarray, table: np.ndarray, out: np.ndarray) -> None:
-            group.run(kind, detail, _first(given, sent), _first(out, dims), source)
+        def function(given: np.ndarray, table: np.ndarray, out: np.ndarray) -> None:
+            run(kind, detail, _first(given, sent), _first(out, dims), source)
+
+        def begin(given: np.ndarray, table: np.ndarray, out: np.ndarray) -> Any:
+            return group.begin(kind, detail, _first(given, sent), _first(out, dims), source)
 
         routine, numbers = _ROUTINES[kind](group, x.dtype, math.prod(sent), detail)
-        attrs = {"group": group, "kind": kind, "detail": detail, "source": source, "begin": None,
-                 "handle": self.port.handle, "asked": self.asked}  # fmt: skip
+        is_begun = self.begins and not goes_on
+        attrs = {"group": group, "kind": kind, "detail": detail, "source": source,
+                 "begin": begin if is_begun else None, "handle": self.port.handle,
+                 "asked": self.asked}  # fmt: skip
         table = self._table()
         read, shapes = (self.b.contiguous(x), table), (x.dims, table.dims)
-        step = CallStep(RANK_STEP, run, read, (to,), shapes, attrs, routine, numbers)
+        name = BEGUN[routine] if is_begun else routine
+        step = CallStep(RANK_STEP, function, read, (to,), shapes, attrs, name, numbers)
+        step.goes_on = goes_on
         self.b.steps.append(step)
 
     def _table(self) -> Buffer:

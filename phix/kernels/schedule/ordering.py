@@ -9,7 +9,7 @@ from __future__ import annotations
 from phix.core import dims as dm
 from phix.core import settings
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.effects import Uses, has_host_step
+from phix.kernels.loops.effects import Uses, has_effect
 from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram, Step
 from phix.kernels.schedule.pipeline import Setting
 
@@ -51,7 +51,7 @@ def free_early(program: LoopProgram, _: Setting) -> None:
 
 def overlap_collectives(program: LoopProgram, _: Setting) -> None:
     """The pass: put off the waits for collectives, and what needs their results."""
-    if has_host_step(program.steps):
+    if has_effect(program.steps):
         from phix.kernels.schedule.overlap import overlapped  # for programs with collectives alone
 
         program.steps = overlapped(program.steps)

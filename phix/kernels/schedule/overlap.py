@@ -3,26 +3,39 @@
 A collective moves bytes while this process has other work: steps that need none of its results go
 ahead of the wait for it. Collectives begin in the order of the program, on every rank the same;
 where they are waited for is each rank's own affair.
+
+Native code does so with calls of its own, the host with steps of its own: what one has begun is
+waited for before the other comes. A sum by pieces has calls behind the one that is begun, by a
+communicator of their own, for which ranks wait for each other. No rank may wait there for one that
+waits for it elsewhere. So these calls come in the order in which their steps were begun, before any
+later step is waited for, and before any collective that is not begun; then of all ranks that wait
+the one at the earliest step goes on, since the others have begun that step or are at it themselves.
+The host sees to it as it runs (``core/in_flight.py``), here it is the order of the steps.
 """
 
 from __future__ import annotations
 
 from phix.core import dims as dm
+from phix.core import dtypes as dt
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.effects import Effects, effects_of
+from phix.kernels.loops.calls import MOST_UNDER_WAY, CallStep, StartCall, WaitCall
+from phix.kernels.loops.effects import Effects, effects_of, has_effect
 from phix.kernels.loops.nodes import Buffer, HostStep, StartStep, Step, WaitStep
 
-# What is in flight keeps memory: so many collectives at most, and of those that give more than they
-# take (weights that are gathered) the next one besides the one in use.
-_MOST, _MOST_GROWING = 8, 2
+# What is in flight keeps memory: of collectives that give more than they take (weights that are
+# gathered) the next one besides the one in use.
+_MOST_GROWING = 2
 # Steps that go ahead of a wait: results that are due stay in memory meanwhile.
 _MOST_PASSED = 64
 _GUESS = 256  # of dims that are not known
+# What calls that go on write, and waits and collectives that are not begun read, as it were.
+_TURN = frozenset({Buffer("turn", dt.int64, (), "temp")})
+_GOES_ON, _IN_TURN = Effects(frozenset(), _TURN), Effects(_TURN, frozenset())
 
 
 def overlapped(steps: list[Step]) -> list[Step]:
     """The steps in the order in which collectives overlap with what does not need them."""
-    if not any(isinstance(s, HostStep) for s in ir.walk_steps(steps)):
+    if not has_effect(steps):
         return steps
     order = _Order()
     for step in steps:
@@ -30,7 +43,7 @@ def overlapped(steps: list[Step]) -> list[Step]:
             block[:] = overlapped(block)
         order.take(step)
     order.release(len(order.later))
-    return _joined(order.done)
+    return _placed(_joined(order.done))
 
 
 class _Order:
@@ -48,7 +61,6 @@ class _Order:
         """The next step of the block."""
         own = effects_of(step)
         if _is_collective(step):
-            self.release_needed(own)
             self.collective(step, own)
         elif own.in_python or own.binds:
             self.release(len(self.later))
@@ -63,17 +75,27 @@ class _Order:
 
     def collective(self, step: Step, own: Effects) -> None:
         assert isinstance(step, HostStep)
+        if any(_is_native(s) != _is_native(step) for s, _ in self.later if _is_collective(s)):
+            self.release(len(self.later))
+        if isinstance(step, CallStep) and step.goes_on:
+            own = own.joined(_GOES_ON)
+            if own.conflicts(Effects(frozenset(self.reads), frozenset(self.writes))):
+                self.put_off(step, own)
+            else:
+                self.done.append(step)
+            return
         if step.attrs["begin"] is None:
+            self.release_needed(own.joined(_IN_TURN))
             self.done.append(step)
             return
-        parts = (step.name, step.function, step.inputs, step.outputs, step.dims, step.attrs)
-        start = StartStep(*parts)
+        self.release_needed(own)
+        start, wait = _apart(step)
         waits = [(n, s) for n, (s, _) in enumerate(self.later) if isinstance(s, WaitStep)]
         growing = [n for n, s in waits if _grows(s)]
-        if len(waits) >= _MOST or (_grows(step) and len(growing) >= _MOST_GROWING):
+        if len(waits) >= MOST_UNDER_WAY or (_grows(step) and len(growing) >= _MOST_GROWING):
             self.release((growing if _grows(step) else [n for n, _ in waits])[0] + 1)
         self.done.append(start)
-        self.put_off(WaitStep(*parts, start), own)
+        self.put_off(wait, own.joined(_IN_TURN))
 
     def put_off(self, step: Step, own: Effects) -> None:
         self.later.append((step, own))
@@ -112,6 +134,29 @@ def _is_collective(step: Step) -> bool:
     return isinstance(step, HostStep) and "begin" in step.attrs
 
 
+def _is_native(step: Step) -> bool:
+    return isinstance(step, CallStep)
+
+
+def _apart(step: HostStep) -> tuple[StartStep, WaitStep]:
+    """What begins a step, and what waits for it."""
+    parts = (step.name, step.function, step.inputs, step.outputs, step.dims, step.attrs)
+    if not isinstance(step, CallStep):
+        start = StartStep(*parts)
+        return start, WaitStep(*parts, start)
+    given = step.routine, step.numbers
+    begun = StartCall(*parts, *given)
+    return begun, WaitCall(*parts, begun, *given)
+
+
+def _whole(step: WaitStep) -> HostStep:
+    """What begins a step and waits for it."""
+    parts = (step.name, step.function, step.inputs, step.outputs, step.dims, step.attrs)
+    if isinstance(step, CallStep):
+        return CallStep(*parts, step.routine, step.numbers)
+    return HostStep(*parts)
+
+
 def _grows(step: HostStep) -> bool:
     """Whether a step gives more than it takes."""
     given, made = (
@@ -131,12 +176,22 @@ def _joined(steps: list[Step]) -> list[Step]:
         if isinstance(step, StartStep):
             begun[step], count[step] = len(found), work
         elif isinstance(step, WaitStep) and count[step.start] == work:
-            at = begun[step.start]
-            found[at] = HostStep(
-                step.name, step.function, step.inputs, step.outputs, step.dims, step.attrs
-            )
+            found[begun[step.start]] = _whole(step)
             continue
-        elif not isinstance(step, HostStep):
+        elif not isinstance(step, HostStep) or (isinstance(step, CallStep) and step.goes_on):
             work += 1
         found.append(step)
     return found
+
+
+def _placed(steps: list[Step]) -> list[Step]:
+    """The steps, where those that native code begins have places for what it waits by."""
+    free = list(range(MOST_UNDER_WAY))
+    for step in steps:
+        if isinstance(step, StartCall):
+            step.slot = free.pop()
+        elif isinstance(step, WaitCall):
+            assert isinstance(step.start, StartCall)
+            step.slot = step.start.slot
+            free.append(step.slot)
+    return steps
