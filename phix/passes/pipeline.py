@@ -54,12 +54,12 @@ def _by(module: str, takes: Callable[[Around], tuple[Any, ...]] = lambda _: ()) 
 
 
 class GraphPass(NamedTuple):
-    """One row: its name and what it does to a graph, one after another; ``is_asked`` says whether
-    it is made."""
+    """One row: its name and what it does to a graph, one after another; ``where`` says whether it
+    is made, without it always."""
 
     name: str
     changes: tuple[Change, ...]
-    is_asked: Callable[[], bool] = lambda: True
+    where: Callable[[], bool] | None = None
 
     def change(self, graph: Graph, around: Around) -> Graph:
         """The graph after the pass."""
@@ -113,7 +113,7 @@ def run(target: str, graph: Graph, around: Around = NOWHERE) -> dict[str, Graph]
     """The graph as it was traced and after each pass, by name, in order."""
     found = {"traced": graph}
     for row in PIPELINES[target]:
-        if not row.is_asked():
+        if row.where is not None and not row.where():
             continue
         graph = stages.made(stages.GRAPH, row.name, partial(row.change, graph, around))
         found[row.name] = graph

@@ -303,6 +303,7 @@ class _Writer:
         same; but not what is computed again, or it would be kept for that."""
         own: dict[Any, Any] = {}
         is_again = unit.equation in self.written
+        assert unit.is_repeatable or not is_again, unit.equation
 
         def read(atom: Any) -> Any:
             return own.get(atom, self.version.get(atom, atom))
