@@ -193,6 +193,7 @@ def check(net: Network, jax_too: bool, counts: Counter[str]) -> None:
         counts["with unknown dims"] += way.unknown
         counts["with learnt dims"] += way.learnt
         counts["with donation"] += bool(way.donated)
+        counts["with a memory limit"] += way.limited
         try:
             _check_way(net, way, own, wanted, most, rng, counts)
         except Mismatch as error:
@@ -291,6 +292,7 @@ class Outcome:
         others |= {
             "donation": replace(self.way, donated=()),
             "unknown dims": replace(self.way, unknown=False),
+            "memory limit": replace(self.way, limited=False),
             "sharing": replace(self.way, work=0),
             "LLVM's passes": replace(self.way, is_quick=True),
         }

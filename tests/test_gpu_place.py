@@ -63,6 +63,29 @@ def test_results_live_where_their_inputs_do(gpu) -> None:
         ops.add(x, phix.to_tensor(np.ones((4, 5), np.float32)))
 
 
+def test_a_limit_of_memory_holds_there_too(gpu) -> None:
+    def loss(weights: Any, x: Any) -> Any:
+        for w in weights:
+            x = ops.gelu(x @ w)
+        return ops.sum(x)
+
+    def held(function: Any) -> int:
+        memory = function.lower(weights, x).memory_analysis()
+        return int(memory.temp_size_in_bytes + memory.output_size_in_bytes)
+
+    weights, x = [on(16, 16) * 0.25 for _ in range(6)], on(64, 16)
+    plain = phix.jit(phix.grad(loss))
+    limit = int(0.6 * held(plain))
+    limited = phix.jit(phix.grad(loss), memory_limit=limit)
+    assert held(limited) <= limit
+    for a, b in zip(limited(weights, x), plain(weights, x)):
+        assert str(a.place) == "gpu:0"
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    other = phix.jit(lambda x: ops.exp(x.to("cpu")) * 2.0, memory_limit=1 << 20)
+    with pytest.raises(phix.errors.ArgumentError, match=r"several places \(cpu, gpu\)"):
+        other(x)
+
+
 def test_a_training_step_stays_in_its_memory(gpu) -> None:
     def loss(w: Any, x: Any) -> Any:
         return ops.mean(ops.tanh(x @ w) ** 2)

@@ -49,7 +49,7 @@ def compilation(function: Callable[..., Any], args: tuple[Any, ...]) -> Compilat
     homes, main = jitted.lower(*args)._places
     history = _History(traced.graph)
     with rewrites.without(traced.off), stages.watching(history):
-        fresh = Compiled(traced.graph, traced.off, traced.library)
+        fresh = Compiled(traced.graph, traced.off, traced.library, traced.memory_limit)
         program = fresh.program((True,) * len(traced.graph.inputs), homes, main)
         _ = program.sections  # all that a program is made from
         if fresh.is_static:

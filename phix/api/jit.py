@@ -13,7 +13,7 @@ from phix.api.jitted import Jitted
 from phix.api.signatures import P, R
 from phix.core import libraries, rewrites
 from phix.core.errors import ArgumentError
-from phix.core.given import FLAG, FUNCTION, INTS, LIST, NAMES, NONE, takes
+from phix.core.given import FLAG, FUNCTION, INTS, LIST, NAMES, NONE, at_least, takes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -31,6 +31,7 @@ class Options(TypedDict, total=False):
     disable: str | Iterable[str]
     library: str | None
     dynamic: bool
+    memory_limit: int | None
 
 
 @overload
@@ -52,6 +53,7 @@ def jit(
     disable=NAMES,
     library=NAMES | NONE,
     dynamic=FLAG,
+    memory_limit=at_least(0) | NONE,
 )
 def jit(
     function: Callable[..., Any] | None = None,
@@ -63,6 +65,7 @@ def jit(
     disable: str | Iterable[str] = (),
     library: str | None = None,
     dynamic: bool = True,
+    memory_limit: int | None = None,
 ) -> Any:
     """A function that is traced once for each kind of arguments and runs as one native program.
 
@@ -80,6 +83,9 @@ def jit(
             ``phix.debug.passes()`` lists them. Derivatives from outside have all of them.
         library: whose kernels come first, as in ``phix.library``; not in derivatives from outside.
         dynamic: compile for all sizes of a dim when a second one comes, not for each.
+        memory_limit: bytes for temps and results, as ``memory_analysis`` counts them; what is more
+            is computed again where it is read, the cheapest first. Each size has its own program;
+            not in derivatives from outside.
 
     Returns:
         A function of the same arguments. It can be differentiated, batched and traced, to any
@@ -93,6 +99,7 @@ def jit(
         ShapeError: an argument does not fit its input_spec, or a check left open while tracing
             fails at the sizes given.
         DonatedTensorError: a tensor is used after it was donated.
+        MemoryLimitError: no program was found that needs so little; ``.smallest`` is the best.
 
     >>> import phix
     >>> f = phix.jit(lambda x: 2.0 * x + 1.0, input_spec=[phix.spec(["n"])])
@@ -101,18 +108,23 @@ def jit(
     >>> f.trace_count
     1
     """
-    if function is None:
-        return functools.partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames, dynamic=dynamic,
-            input_spec=input_spec, donate_argnums=donate_argnums, disable=disable, library=library,
-        )  # fmt: skip
-    for setting, given in (("static", static_argnums), ("donate", donate_argnums)):
-        check_places(function, f"{setting}_argnums", _as_tuple(given))
-    static = _both_ways(function, _as_tuple(static_argnums), _as_tuple(static_argnames))
-    donated, off = _as_tuple(donate_argnums), rewrites.checked(disable, "jit")
-    libraries.checked(library, "jit")
+    options = {name: given for name, given in locals().items() if name != "function"}
+    return functools.partial(jit, **options) if function is None else _jitted(function, options)
+
+
+def _jitted(function: Callable[..., Any], options: dict[str, Any]) -> Jitted[Any, Any]:
+    numbers, names, donated = (
+        _as_tuple(options[name]) for name in ("static_argnums", "static_argnames", "donate_argnums")
+    )
+    for setting, given in (("static", numbers), ("donate", donated)):
+        check_places(function, f"{setting}_argnums", given)
+    off = rewrites.checked(options["disable"], "jit")
+    library = libraries.checked(options["library"], "jit")
     kind = Donating if donated else Jitted
-    return kind(function, *static, input_spec, off, donated, library, dynamic)
+    return kind(
+        function, *_both_ways(function, numbers, names), options["input_spec"], off, donated,
+        library, options["dynamic"], options["memory_limit"],
+    )  # fmt: skip
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

@@ -73,6 +73,7 @@ class Jitted(Generic[P, R]):
         donated: tuple[int, ...] = (),
         library: str | None = None,
         dynamic: bool = True,
+        memory_limit: int | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -82,11 +83,13 @@ class Jitted(Generic[P, R]):
         self.off = off  # rewrites left out
         self.donated = donated  # argument numbers
         self.library = library  # whose kernels come first
+        self.memory_limit = memory_limit  # in bytes
         self.trace_count = 0
         self.most_traces: int | None = None  # set by phix.debug.assert_max_traces
         self._calls: list[CallKind] = []  # what each trace was made for, in order
         # Which dims vary; None where they are declared, or each size is to have its program.
-        self._sizes = Sizes(function) if dynamic and input_spec is None else None
+        learns = dynamic and input_spec is None and memory_limit is None
+        self._sizes = Sizes(function) if learns else None
         self._known: dict[Any, Known] = {}  # by ``call_key`` and ``_trace_key``
         self._flat: tuple[FlatCall, ...] = ()  # finds the last of those that come often
         self._lock = stack.Lock()
@@ -260,7 +263,8 @@ class Jitted(Generic[P, R]):
         if call is asked:
             self._note(asked)
         with rewrites.without(self.off), _one_trace_deeper(self.function):
-            traced = Traced(*trace(function, *specs), self.off, self.library)
+            graph, out_tree = trace(function, *specs)
+        traced = Traced(graph, out_tree, self.off, self.library, self.memory_limit)
         if call is not asked:  # one that is not possible is no trace
             self._note(asked)
         return traced
@@ -337,6 +341,7 @@ class Jitted(Generic[P, R]):
         return type(self), (
             self.function, self.static_argnums, self.static_argnames, self.input_spec, self.off,
             self.donated, self.library, self._sizes is not None or self.input_spec is not None,
+            self.memory_limit,
         )  # fmt: skip
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -36,8 +36,9 @@ class Traced:
         out_tree: pytrees.TreeDef,
         off: frozenset[str] = frozenset(),
         library: str | None = None,
+        memory_limit: int | None = None,
     ) -> None:
-        self.compiled = Compiled(graph, off, library)
+        self.compiled = Compiled(graph, off, library, memory_limit)
         self.out_tree = out_tree
         self.is_single = out_tree == _LEAF
         # The graph as an op: what it closes over is an operand like others.

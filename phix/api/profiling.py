@@ -14,7 +14,7 @@ import numpy as np
 from phix.api.arguments import function_name, lent_tensors
 from phix.api.jit import jit
 from phix.api.jitted import Jitted
-from phix.core import context, libraries, rewrites
+from phix.core import context, libraries
 from phix.core.engines import engine
 from phix.core.errors import ArgumentError
 from phix.core.graph import Equation, Graph, all_places
@@ -181,7 +181,7 @@ def profiled(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -
     graph = lowered.graph
     tensors, _ = lent_tensors(jitted._split(args, kwargs)[0], name)
     arrays = [np.ascontiguousarray(x.data) if x.ndim else x.data for x in _on_host(graph, tensors)]
-    with rewrites.without(compiled.off), libraries.pinning(compiled._pin()):
+    with compiled.as_asked():
         timed = _engine_of(graph).timed(graph, (True,) * len(arrays))
     shapes = tuple(a.shape for a in arrays)
     plain = compiled.program((True,) * len(arrays), *places).launcher(shapes)

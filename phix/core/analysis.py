@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from phix.core.dims import DimLike
-from phix.core.graph import Source
+from phix.core.graph import Source, Variable
 from phix.core.places import Place
 
 
@@ -48,6 +48,20 @@ def _by_place(analyses: Iterable[tuple[Place, object]]) -> Iterator[str]:
     for place, analysis in analyses:
         yield f"on {place}:"
         yield from (f"  {line}" for line in str(analysis).split("\n"))
+
+
+@dataclass(frozen=True)
+class HeldVariable:
+    """A variable that has memory of its own in a program, of which ``step`` writes it first.
+
+    No bytes are its own where it is an output. ``in_place``: it is written over what it is computed
+    from. A step of -1 is not known.
+    """
+
+    variable: Variable
+    size_in_bytes: int
+    step: int
+    in_place: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from phix.core.graph import Graph
 from phix.core.places import Place
 
 if TYPE_CHECKING:
-    from phix.core.analysis import CostAnalysis, MemoryAnalysis
+    from phix.core.analysis import CostAnalysis, HeldVariable, MemoryAnalysis
 
 # A launcher of one result may have an attribute ``tensor``, a function of the same inputs that
 # gives the result as a tensor: for eager calls, in which each hop shows.
@@ -66,6 +66,9 @@ class Explanation(Protocol):
     def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
         """The memory of one run; every dim of the graph's inputs must have a size."""
 
+    def held(self, sizes: Mapping[Symbol, int]) -> tuple[HeldVariable, ...]:
+        """The variables of the graph that have memory, in the order in which they are written."""
+
     def fault(
         self, inputs: Sequence[np.ndarray], donated: Sequence[int] = ()
     ) -> tuple[str, str] | None:
@@ -87,6 +90,9 @@ class Uncounted:
 
     def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
         raise ArgumentError(f"memory_analysis: {self.why}")
+
+    def held(self, sizes: Mapping[Symbol, int]) -> tuple[HeldVariable, ...]:
+        raise ArgumentError(f"memory_limit: {self.why}")
 
     def fault(
         self, inputs: Sequence[np.ndarray], donated: Sequence[int] = ()

@@ -24,6 +24,7 @@ __all__ = [
     "KernelNotFoundError",
     "KernelRegistrationError",
     "LeakedTracerError",
+    "MemoryLimitError",
     "NestingError",
     "NonFiniteError",
     "NumberRangeError",
@@ -117,6 +118,15 @@ class NestingError(PhixError, RecursionError):
 
 class RetraceError(PhixError, RuntimeError):
     """A jitted function was traced more often than ``phix.debug.assert_max_traces`` allows."""
+
+
+class MemoryLimitError(PhixError, MemoryError):
+    """A program needs more memory than ``jit(f, memory_limit=...)`` gives it.
+
+    ``limit`` is what was asked, ``smallest`` the least that was found, both in bytes.
+    """
+
+    limit = smallest = 0
 
 
 class CollectiveError(PhixError, RuntimeError):

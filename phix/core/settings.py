@@ -73,6 +73,10 @@ class Settings:
     most_streamed_work: float = _program(
         3, "scalar operations a byte", "work up to which a kernel waits for memory"
     )
+    # -- memory that is held
+    memory_limit: int | None = _program(
+        None, "bytes", "temps and results of a jitted function; more is computed again, None: none"
+    )
     # -- the text of a program
     most_steps: int = _program(128, "steps", "steps that stand in one function")
     steps_of_a_part: int = _program(64, "steps", "steps of a part, where there are more")

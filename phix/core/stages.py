@@ -58,6 +58,17 @@ def watching(watcher: Watcher) -> Iterator[None]:
         context.watchers = before
 
 
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Inside a with block, in this thread, nobody sees what is made: it is a try."""
+    before = context.watchers
+    context.watchers = ()
+    try:
+        yield
+    finally:
+        context.watchers = before
+
+
 def is_verifying() -> bool:
     """Whether ``PHIX_VERIFY`` asks for all programs of the process to be verified."""
     return os.environ.get("PHIX_VERIFY", "0") not in ("", "0")

@@ -75,13 +75,19 @@ class Compiled:
     inputs, and what ``context.deciding`` says.
 
     ``off`` are the names of the rewrites to leave out (:mod:`phix.core.rewrites`), ``library`` that
-    of the library whose kernels come first (:mod:`phix.core.libraries`).
+    of the library whose kernels come first (:mod:`phix.core.libraries`), and ``memory_limit`` the
+    bytes that it may hold (:mod:`phix.passes.rematerialise`).
     """
 
     def __init__(
-        self, graph: Graph, off: frozenset[str] = frozenset(), library: str | None = None
+        self,
+        graph: Graph,
+        off: frozenset[str] = frozenset(),
+        library: str | None = None,
+        memory_limit: int | None = None,
     ) -> None:
         self.graph, self.off, self.library = graph, off, library
+        self.memory_limit = memory_limit
         self.known: dict[Key, _Built] = {}
         self.lock = stack.Lock()
         self.is_closed = not any(isinstance(c.value, Tracer) for c in graph.constants)
@@ -99,7 +105,7 @@ class Compiled:
         return self.known.setdefault(key, _Built())
 
     def _stages(self, where: Where) -> dict[str, Graph]:
-        with self.lock, self._as_asked():
+        with self.lock, self.as_asked():
             built = self._built(where)
             if not built.stages:
                 if where is None:
@@ -113,10 +119,14 @@ class Compiled:
         return self.library or libraries.pinned()
 
     @contextmanager
-    def _as_asked(self) -> Iterator[None]:
-        """With the rewrites and the library that the function is to have."""
+    def as_asked(self) -> Iterator[None]:
+        """With the rewrites, the library and the memory that the function is to have."""
         with rewrites.without(self.off), libraries.pinning(self._pin()):
-            yield
+            if self.memory_limit is None:
+                yield
+                return
+            with settings.in_force(settings.changed(memory_limit=self.memory_limit)):
+                yield
 
     def lower(self) -> Graph:
         """The graph after the last pass for the CPU."""
@@ -137,7 +147,7 @@ class Compiled:
             programs = self._built(where).programs
             found = programs.get(contiguous)
             if found is None:
-                with self._as_asked():
+                with self.as_asked():
                     if where is None:
                         found = engine(CPU.kind).compile(self.graph, contiguous, self.lower, CPU)
                     else:
@@ -152,7 +162,7 @@ class Compiled:
         graph = pipeline.last(self._stages(where))
         places = all_places(graph) if where else set()
         kind = SEVERAL if len(places) > 1 else next(iter(places), CPU).kind
-        with self._as_asked():
+        with self.as_asked():
             return engine(kind).explain(graph, (True,) * len(graph.inputs))
 
     def launcher(self, tensors: Sequence[Tensor], donated: tuple[int, ...] = ()) -> Launcher:

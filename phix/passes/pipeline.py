@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from phix.core import stages
+from phix.core import settings, stages
 from phix.core.graph import Graph
 from phix.core.kernel_selection import is_kept
 from phix.core.op import Op
@@ -54,10 +54,12 @@ def _by(module: str, takes: Callable[[Around], tuple[Any, ...]] = lambda _: ()) 
 
 
 class GraphPass(NamedTuple):
-    """One row: its name and what it does to a graph, one after another."""
+    """One row: its name and what it does to a graph, one after another; ``where`` says whether it
+    is made, without it always."""
 
     name: str
     changes: tuple[Change, ...]
+    where: Callable[[], bool] | None = None
 
     def change(self, graph: Graph, around: Around) -> Graph:
         """The graph after the pass."""
@@ -76,6 +78,13 @@ CHOOSE = _by("passes.assign_kernels", lambda around: (around.homes, around.main)
 # Equations that decomposing has made are simplified, too.
 SIMPLIFY_PRIMITIVES = GraphPass("simplify primitives", SIMPLIFY.changes)
 
+# The last row, behind all that makes equal calls once.
+REMATERIALISE = GraphPass(
+    "rematerialise",
+    (_by("passes.rematerialise"),),
+    lambda: settings.current().memory_limit is not None,
+)
+
 PIPELINES: dict[str, tuple[GraphPass, ...]] = {
     # one op of an eager call
     "eager": (GraphPass("decompose", (DECOMPOSE,)),),
@@ -85,6 +94,7 @@ PIPELINES: dict[str, tuple[GraphPass, ...]] = {
         GraphPass("decompose", (DECOMPOSE, BUNDLE)),
         GraphPass("hoist", (HOIST, _by("passes.products_of_steps"))),
         SIMPLIFY_PRIMITIVES,
+        REMATERIALISE,
     ),
     # libraries' kernels, or other places; at the end all variables have places and layouts
     "placed": (
@@ -94,6 +104,7 @@ PIPELINES: dict[str, tuple[GraphPass, ...]] = {
         SIMPLIFY_PRIMITIVES,
         GraphPass("choose kernels", (CHOOSE,)),
         GraphPass("hoist", (HOIST,)),
+        REMATERIALISE,
     ),
 }
 
@@ -102,6 +113,8 @@ def run(target: str, graph: Graph, around: Around = NOWHERE) -> dict[str, Graph]
     """The graph as it was traced and after each pass, by name, in order."""
     found = {"traced": graph}
     for row in PIPELINES[target]:
+        if row.where is not None and not row.where():
+            continue
         graph = stages.made(stages.GRAPH, row.name, partial(row.change, graph, around))
         found[row.name] = graph
     return found

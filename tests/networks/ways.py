@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class Way:
     strided: bool = False
     is_quick: bool = False  # LLVM does little
     learnt: bool = False  # dims are unknown because they were seen to vary, not declared
+    limited: bool = False  # to half the memory that it takes otherwise, or the least there is
 
     def __str__(self) -> str:
         parts = ["jit"]
@@ -47,6 +48,8 @@ class Way:
             parts.append(f"shared from {self.work}")
         if self.strided:
             parts.append("strided")
+        if self.limited:
+            parts.append("in half the memory")
         if not self.is_quick:
             parts.append("optimised")
         return ", ".join(parts)
@@ -73,7 +76,9 @@ def draw_ways(draw: Draw, target: Target, has_names: bool) -> list[Way]:
             donated = target.given if draw.chance(0.7) else (int(draw.choose((0, 1, 2))),)
         unknown = has_names and draw.chance(0.25)
         work = int(draw.choose((1, 50, 500))) if draw.chance(0.35) else 0
-        ways.append(Way(tuple(dict.fromkeys(off)), donated, unknown, work, draw.chance(0.1), quick))
+        is_strided, limited = draw.chance(0.1), not unknown and draw.chance(0.3)
+        way = Way(tuple(dict.fromkeys(off)), donated, unknown, work, is_strided, quick)
+        ways.append(replace(way, limited=limited))
     return list(dict.fromkeys(ways))
 
 
@@ -131,7 +136,24 @@ class Compiled:
             settings["donate_argnums"] = way.donated
         if way.unknown and not way.learnt:
             settings["input_spec"] = specs(model, args)
-        self.function: Callable[..., Any] = phix.jit(_named(target.make(_phix())), **settings)
+        f = _named(target.make(_phix()))
+        if way.limited:
+            settings |= self._limit(f, settings, args)
+        self.function: Callable[..., Any] = phix.jit(f, **settings)
+        self.limit: int | None = settings.get("memory_limit")
+
+    def _limit(self, f: Callable[..., Any], settings: dict[str, Any], args: Any) -> dict[str, Any]:
+        """The setting of half the memory, or of the least that is said to do."""
+        with self.way.scope():
+            memory = phix.jit(f, **settings).lower(*tensors(args)).memory_analysis()
+            if memory.uncounted:
+                return {}
+            limit = (memory.temp_size_in_bytes + memory.output_size_in_bytes) // 2
+            try:
+                phix.jit(f, **settings, memory_limit=limit).lower(*tensors(args)).memory_analysis()
+            except phix.errors.MemoryLimitError as error:
+                limit = error.smallest
+            return {"memory_limit": limit}
 
     def __call__(self, args: Any, order: str = "whole") -> Any:
         """The tree of results, as tensors."""

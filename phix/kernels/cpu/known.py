@@ -164,23 +164,25 @@ class Known:
     def allocate(self, steps: list[Step]) -> None:
         """One block of memory for the temps whose sizes are known here, held from now on.
 
-        Temps that are never alive together share a slot.
+        Temps that are never alive together share memory.
         """
-        slots = workspace.plan_slots(steps, self._is_wanted)
-        if not slots:
+        plan = workspace.plan(steps, self._is_wanted, ALIGNMENT)
+        if not plan.offsets and not plan.slots:
             return
-        offsets, total = [], "0"
-        for slot in slots:
-            offsets.append(total)
+        offsets = {buffer: str(at) for buffer, at in plan.offsets.items()}
+        total = str(plan.size)
+        for slot in plan.slots:
+            offsets.update(dict.fromkeys(slot, total))
             total = self._sum(total, self._slot_size(slot))
         self._declare_pool()
         memory = self.let(f"call ptr @phix_take(i64 {total})")
         self.check_room(memory)
         self.held.append(memory)
-        for slot, offset in zip(slots, offsets):
-            at = self.let(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}")
-            for buffer in slot:
-                self.scopes[-1][buffer, DATA] = at
+        made: dict[str, str] = {}
+        for buffer, offset in offsets.items():
+            if offset not in made:
+                made[offset] = self.let(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}")
+            self.scopes[-1][buffer, DATA] = made[offset]
 
     def check_room(self, memory: str) -> None:
         """Leave with a fault where there was no room for a block."""

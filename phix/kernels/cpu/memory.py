@@ -7,20 +7,19 @@ from dataclasses import replace
 
 from phix.core import dims as dm
 from phix.core import rewrites
-from phix.core.analysis import Holder, MemoryAnalysis
+from phix.core.analysis import HeldVariable, Holder, MemoryAnalysis
 from phix.core.dims import Symbol
 from phix.kernels.cpu import stepwise
+from phix.kernels.cpu.known import ALIGNMENT
 from phix.kernels.cpu.llvm import MOST_ON_STACK
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.effects import has_host_step
 from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
 from phix.kernels.loops.target import CPU
-from phix.kernels.report import cost
+from phix.kernels.report import cost, holding
 from phix.kernels.report.explanation import Explanation
 from phix.kernels.schedule import shrinking, workspace
 from phix.kernels.schedule.pipeline import Setting
-
-_ALIGNMENT = 64  # of a temp in the workspace
 
 
 class CpuExplanation(Explanation):
@@ -37,6 +36,10 @@ class CpuExplanation(Explanation):
     def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
         """What a run holds where the unknown dims have these sizes."""
         return _Planner(self, sizes).analysis()
+
+    def held(self, sizes: Mapping[Symbol, int]) -> tuple[HeldVariable, ...]:
+        """See :class:`phix.core.engines.Explanation`."""
+        return holding.held(self, _Planner(self, sizes).bytes)
 
 
 class _Planner:
@@ -96,9 +99,9 @@ class _Planner:
     def _workspace(self, steps: list[Step]) -> int:
         """The block of memory of a native part."""
         on_stack = set(workspace.on_stack(steps))
-        slots = workspace.plan_slots(steps, lambda b: b not in on_stack)
+        plan = workspace.plan(steps, lambda b: b not in on_stack, ALIGNMENT)
         self._find_peak(steps, on_stack)
-        shared = sum(max(_rounded(self.bytes(b)) for b in slot) for slot in slots)
+        shared = plan.size + sum(max(_rounded(self.bytes(b)) for b in s) for s in plan.slots)
         return shared + max([0, *map(self._locals, ir.walk_steps(steps))])
 
     def _locals(self, step: Step) -> int:
@@ -120,4 +123,4 @@ class _Planner:
 
 
 def _rounded(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
+    return -(-size // ALIGNMENT) * ALIGNMENT

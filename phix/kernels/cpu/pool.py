@@ -3,7 +3,8 @@
 A fresh block costs a page fault every 4 KiB, often more than the arithmetic on it; large ones are
 of huge pages where the system has them, a fifth of that. Up to SLOTS blocks of at most LARGEST
 bytes are kept, for all programs and threads together; an exchange of one pointer takes a block out
-of its slot or puts it back, so there is no lock.
+of its slot or puts it back, so there is no lock. Who finds none that is large enough gets a fresh
+one, and those that it can stand for are freed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,44 @@ LARGEST = 128 << 20
 _HEADER = 64  # holds the size of the block; as wide as temps are aligned
 _HUGE = 2 << 20  # the size of a huge page, and of the least block that is asked to lie in some
 _MADV_HUGEPAGE = 14  # of Linux
+
+
+def _each_kept(fits: str, taken: str, end: str) -> str:
+    """The loop that takes each block out of its slot: to ``taken`` where ``%fits``, else it goes
+    back, and behind the last to ``end``. Blocks that are ``taken`` may come back to ``%next``."""
+    return f"""
+search:
+  %i = phi i64 [0, %entry], [%following, %next]
+  %slot = getelementptr inbounds i64, ptr @slots, i64 %i
+  %kept = atomicrmw xchg ptr %slot, i64 0 acquire
+  %is_empty = icmp eq i64 %kept, 0
+  br i1 %is_empty, label %next, label %look
+look:
+  %block = inttoptr i64 %kept to ptr
+  %has = load i64, ptr %block
+{fits}
+  br i1 %fits, label %{taken}, label %back
+back:
+  %other = atomicrmw xchg ptr %slot, i64 %kept release
+  %is_displaced = icmp ne i64 %other, 0
+  br i1 %is_displaced, label %drop, label %next
+drop:
+  %displaced = inttoptr i64 %other to ptr
+  call void @free(ptr %displaced)
+  br label %next
+next:
+  %following = add nuw nsw i64 %i, 1
+  %is_last = icmp eq i64 %following, {SLOTS}
+  br i1 %is_last, label %{end}, label %search"""
+
+
+_ENOUGH = """  %holds = icmp uge i64 %has, %size
+  %is_fair = icmp ule i64 %has, %most
+  %fits = and i1 %holds, %is_fair"""
+_NEEDLESS = """  %most = shl i64 %has, 2
+  %is_less = icmp ult i64 %has, %size
+  %is_near = icmp uge i64 %most, %size
+  %fits = and i1 %is_less, %is_near"""
 
 _TEXT = f"""
 @slots = internal global [{SLOTS} x i64] zeroinitializer
@@ -42,31 +81,10 @@ entry:
   %most = shl i64 %size, 2
   %is_small = icmp ult i64 %size, {SMALLEST}
   br i1 %is_small, label %fresh, label %search
-search:
-  %i = phi i64 [0, %entry], [%following, %next]
-  %slot = getelementptr inbounds i64, ptr @slots, i64 %i
-  %kept = atomicrmw xchg ptr %slot, i64 0 acquire
-  %is_empty = icmp eq i64 %kept, 0
-  br i1 %is_empty, label %next, label %look
-look:
-  %block = inttoptr i64 %kept to ptr
-  %has = load i64, ptr %block
-  %holds = icmp uge i64 %has, %size
-  %is_fair = icmp ule i64 %has, %most
-  %fits = and i1 %holds, %is_fair
-  br i1 %fits, label %found, label %back
-back:
-  %other = atomicrmw xchg ptr %slot, i64 %kept release
-  %is_displaced = icmp ne i64 %other, 0
-  br i1 %is_displaced, label %drop, label %next
-drop:
-  %displaced = inttoptr i64 %other to ptr
-  call void @free(ptr %displaced)
-  br label %next
-next:
-  %following = add nuw nsw i64 %i, 1
-  %is_last = icmp eq i64 %following, {SLOTS}
-  br i1 %is_last, label %fresh, label %search
+{_each_kept(_ENOUGH, "found", "clear")}
+clear:
+  call void @drop_smaller(i64 %size)
+  br label %fresh
 fresh:
   %may_be_huge = icmp uge i64 %size, LEAST_HUGE
   %alignment = select i1 %may_be_huge, i64 {_HUGE}, i64 {_HEADER}
@@ -87,6 +105,18 @@ found:
   %taken = phi ptr [%block, %look], [%new, %note]
   %data = getelementptr inbounds i8, ptr %taken, i64 {_HEADER}
   ret ptr %data
+}}
+
+; Free the kept blocks for which one of %size bytes will do as well: from a quarter of it on.
+define internal void @drop_smaller(i64 %size) nounwind {{
+entry:
+  br label %search
+{_each_kept(_NEEDLESS, "needless", "done")}
+needless:
+  call void @free(ptr %block)
+  br label %next
+done:
+  ret void
 }}
 
 define void @phix_give(ptr %data) nounwind {{

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from phix.core import dims as dm
-from phix.core.analysis import Holder, MemoryAnalysis
+from phix.core.analysis import HeldVariable, Holder, MemoryAnalysis
 from phix.core.dims import Symbol
 from phix.kernels.gpu.schedule import GPU
 from phix.kernels.loops.nodes import Buffer
+from phix.kernels.report import holding
 from phix.kernels.report.explanation import Explanation
 from phix.kernels.schedule import workspace
 
@@ -21,17 +22,20 @@ class GpuExplanation(Explanation):
 
     target, pipeline = GPU, "gpu"
 
+    def held(self, sizes: Mapping[Symbol, int]) -> tuple[HeldVariable, ...]:
+        """See :class:`phix.core.engines.Explanation`."""
+        return holding.held(self, lambda buffer: _bytes(buffer, sizes) or 0)
+
     def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
         """What a run holds where the unknown dims have these sizes."""
         program = self.program
         uncounted: list[str] = []
 
         def size(buffer: Buffer) -> int:
-            count = dm.substitute(dm.product(buffer.dims), sizes)
-            if isinstance(count, int):
-                return count * buffer.dtype.itemsize
-            uncounted.append(f"{buffer.name}, whose size depends on the data")
-            return 0
+            count = _bytes(buffer, sizes)
+            if count is None:
+                uncounted.append(f"{buffer.name}, whose size depends on the data")
+            return count or 0
 
         def total(buffers: list[Buffer]) -> int:
             return sum(map(size, buffers))
@@ -54,3 +58,9 @@ class GpuExplanation(Explanation):
             tuple(sorted(holders, key=lambda h: (-h.size_in_bytes, h.name))),
             tuple(dict.fromkeys(uncounted)),
         )
+
+
+def _bytes(buffer: Buffer, sizes: Mapping[Symbol, int]) -> int | None:
+    """The size of a buffer, where it is known."""
+    count = dm.substitute(dm.product(buffer.dims), sizes)
+    return count * buffer.dtype.itemsize if isinstance(count, int) else None

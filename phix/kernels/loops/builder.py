@@ -351,6 +351,10 @@ class Builder(DimExpressions):
             if source.buffer is not None or source.writer is not None:
                 value.buffer = self.contiguous(source)
                 return
+        source = source or value.gathers
+        if source is not None and value.target is None and self._is_shared(source):
+            value.buffer, value.writer = self.contiguous(source), None
+            return
         if value.writer is not None:
             writer, value.writer = value.writer, None
             group = value.group
@@ -362,6 +366,13 @@ class Builder(DimExpressions):
         buffer = value.target or self.temp(value.dims, value.dtype)
         self.fill(buffer, value)
         value.buffer = buffer
+
+    def _is_shared(self, source: Value) -> bool:
+        """Whether a view of ``source`` is to be in its memory: others will want it there too.
+
+        Not in what steps inside a loop or a branch write, which those behind may not find.
+        """
+        return self.depth == 0 and (source.buffer is not None or source.cost > CHEAP)
 
     def fill(self, buffer: Buffer, value: Value, start: bool = False) -> None:
         """A kernel that computes ``value`` into a contiguous buffer of its size."""
@@ -454,6 +465,7 @@ class Builder(DimExpressions):
                 return result
             # reading a strided or permuted array in another shape: gather it first
             gathered = self.written((MetaTensor(x.dims, x.dtype),), lambda b: self.fill(b, x))[0]
+            gathered.gathers = x
             return self.view(gathered, dims)
         result.flat = lambda i: self.flat_element(x, i)
         result.view_of = x

@@ -44,7 +44,7 @@ def evaluate(
     Args:
         program: as it is after any pass; it is not changed.
         inputs: arrays; they are not changed, even where they are given away.
-        slots: groups of temps with one memory, as ``workspace.plan_slots`` makes them.
+        slots: groups of temps that share memory, as ``workspace.Packing.groups`` gives them.
 
     Raises:
         EvaluationError: the program does what none may do.
@@ -79,7 +79,10 @@ class _Run:
         self.numbers: dict[str, int] = {}
         self.env: dict[dm.Symbol, Any] = {}
         self.codes = codes
-        self.slot_of = {b: k for k, slot in enumerate(slots) for b in slot}
+        self.slots_of: dict[Buffer, list[int]] = {}
+        for k, slot in enumerate(slots):
+            for buffer in slot:
+                self.slots_of.setdefault(buffer, []).append(k)
         self.owner: dict[int, Buffer] = {}  # which buffer of a slot has its values there
         self.private = _private(program.steps)
         for symbol, s in dm.solutions([b.dims for b in program.inputs]).items():
@@ -143,9 +146,8 @@ class _Run:
     def claim(self, buffers: Iterable[Buffer]) -> None:
         """Buffers about to be written take their slots from those that had them."""
         for buffer in map(ir.owner, buffers):
-            slot = self.slot_of.get(buffer)
-            if slot is not None and self.owner.get(slot) is not buffer:
-                if slot in self.owner:
+            for slot in self.slots_of.get(buffer, ()):
+                if self.owner.get(slot, buffer) is not buffer:
                     self.forget(self.owner[slot])
                 self.owner[slot] = buffer
 

@@ -22,14 +22,18 @@ _MOST_WAYS = 64
 
 
 def faults(steps: list[Step], slots: list[list[Buffer]]) -> Iterator[str]:
-    """What is wrong with a plan; each list in ``slots`` shares one piece of memory."""
-    check = _Check({b: k for k, slot in enumerate(slots) for b in slot if len(slot) > 1})
-    yield from check.block(steps, {})
+    """What is wrong with a plan; each list in ``slots`` shares one piece of memory. A temp may
+    stand in several."""
+    slots_of: dict[Buffer, list[int]] = {}
+    for k, slot in enumerate(slots):
+        for b in slot if len(slot) > 1 else ():
+            slots_of.setdefault(b, []).append(k)
+    yield from _Check(slots_of).block(steps, {})
 
 
 @dataclass
 class _Check:
-    slot_of: dict[Buffer, int]
+    slots_of: dict[Buffer, list[int]]
 
     def block(self, steps: list[Step], held: _Held) -> Iterator[str]:
         """What goes wrong in a block; ``held`` is changed to what it leaves."""
@@ -51,22 +55,19 @@ class _Check:
                 yield from self._touch(ir.step_reads(step), ir.step_writes(step), held)
 
     def _touch(self, reads: set[Buffer], writes: set[Buffer], held: _Held) -> Iterator[str]:
-        own = [b for b in reads | writes if b in self.slot_of]
-        for b in own:
-            slot = self.slot_of[b]
-            others = [o for o in own if o is not b and self.slot_of[o] == slot]
+        own = [(b, slot) for b in reads | writes for slot in self.slots_of.get(b, ())]
+        for b, slot in own:
+            others = [o for o, shared in own if o is not b and shared == slot]
             if others:
                 yield f"{b} and {others[0]} share memory, and one step touches both"
             for order in held.get(slot, _NOTHING) if b not in writes else ():
                 if b in order and order[-1] is not b:
                     yield f"{b} is read where {order[-1]} may have overwritten it"
                     break
-        for b in own:
+        for b, slot in own:
             if b in writes:
-                orders = held.get(self.slot_of[b], _NOTHING)
-                held[self.slot_of[b]] = frozenset(
-                    (*(o for o in order if o is not b), b) for order in orders
-                )
+                orders = held.get(slot, _NOTHING)
+                held[slot] = frozenset((*(o for o in order if o is not b), b) for order in orders)
 
 
 def _runs(step: Step) -> bool:

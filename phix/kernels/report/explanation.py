@@ -210,6 +210,10 @@ class Explanation:
         into = _joined(tries, record)
         before = _all_kernels(self.program)
         self._joined = _timed(self.program)
+        # what has a buffer once loops are joined; passes behind may have it in that of another
+        self.written = frozenset(
+            b for step in ir.walk_steps(self.program.steps) for b in ir.step_writes(step)
+        )
         run(self.pipeline, self.program, setting)
         self._became: dict[Any, Kernel] = _follow(before, _all_kernels(self.program), record)
         into |= self._became

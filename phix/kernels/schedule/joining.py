@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from phix.core import rewrites, stack
+from phix.core import rewrites, settings, stack
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import accesses, is_one_digit, slice_form
 from phix.kernels.loops.effects import Effects, effects_of, may_meet, of_block
@@ -24,7 +24,7 @@ from phix.kernels.loops.nodes import (
 from phix.kernels.loops.spans import share_stretches
 from phix.kernels.loops.target import Target
 from phix.kernels.scalar.language import Expr
-from phix.kernels.schedule import inplace
+from phix.kernels.schedule import inplace, ordering
 from phix.kernels.schedule.interchange import interchanged
 from phix.kernels.schedule.partial_results import scalar_totals
 from phix.kernels.schedule.pipeline import Listener, Setting
@@ -37,7 +37,10 @@ _CALLS = "one of them calls a library"
 
 def join_loops(program: LoopProgram, setting: Setting) -> None:
     """The pass: loops over the same elements become one pass over memory."""
-    program.steps = _Joining(setting.tried, setting.builder.target).steps(program.steps)
+    limited = settings.current().memory_limit is not None
+    asking = ordering.asking(program.steps) if limited else frozenset()
+    joining = _Joining(setting.tried, setting.builder.target, asking)
+    program.steps = joining.steps(program.steps)
 
 
 # -- joining ---------------------------------------------------------------------------------
@@ -58,6 +61,7 @@ class _Placed:
 class _Joining:
     tried: Listener | None
     target: Target
+    asking: frozenset[Step]  # where memory is short: who asks for more than it frees
 
     @stack.nests
     def steps(self, steps: list[Step]) -> list[Step]:
@@ -84,7 +88,8 @@ class _Joining:
             other = earlier.step
             has_shared = bool(earlier.effects.touched & new.effects.touched)
             if isinstance(other, Kernel) and (has_shared or not new.is_total):
-                why = self._strangers(earlier, new) or self._join(other, step, conflicts)
+                why = self._early(earlier, new, done[-1]) or self._strangers(earlier, new)
+                why = why or self._join(other, step, conflicts)
                 if self.tried is not None and has_shared:
                     self.tried(other, step, why)
                 if not why:
@@ -94,6 +99,13 @@ class _Joining:
             if conflicts or isinstance(other, ir.BindStep):
                 return False
         return False
+
+    def _early(self, earlier: _Placed, new: _Placed, last: _Placed) -> str:
+        """Why a kernel that asks for memory stays where it is, where memory is short; else ""."""
+        if new.step not in self.asking:
+            return ""
+        is_next = earlier is last and earlier.effects.writes & new.effects.reads
+        return "" if is_next else "it would hold memory before it needs to"
 
     def _strangers(self, earlier: _Placed, new: _Placed) -> str:
         """Why two kernels stay two that have no array in common, else "": many arrays at once are

@@ -6,6 +6,8 @@ was asked for, behind all others, it would keep the inputs of all layers to the 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from phix.core import dims as dm
 from phix.core import settings
 from phix.kernels.loops import nodes as ir
@@ -55,6 +57,15 @@ def overlap_collectives(program: LoopProgram, _: Setting) -> None:
         from phix.kernels.schedule.overlap import overlapped  # for programs with collectives alone
 
         program.steps = overlapped(program.steps)
+
+
+def asking(steps: list[Step]) -> frozenset[Step]:
+    """The steps that ask for much memory."""
+    least = settings.current().least_freed_bytes
+    asked: Counter[int] = Counter()
+    for buffer, (first, _) in Uses(steps).spans().items():
+        asked[first] += _size(buffer) if buffer.kind == "temp" else 0
+    return frozenset(step for k, step in enumerate(steps) if asked[k] >= least)
 
 
 def _freed(number: int, touched: frozenset[Buffer], spans: dict[Buffer, tuple[int, int]]) -> int:

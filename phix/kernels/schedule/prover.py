@@ -79,7 +79,7 @@ def _slots(program: LoopProgram) -> list[list[Any]]:
     if any(isinstance(s, ir.HostStep) for s in ir.walk_steps(program.steps)):
         return []
     stack = set(workspace.on_stack(program.steps))
-    return workspace.plan_slots(program.steps, lambda b: b not in stack)
+    return workspace.plan(program.steps, lambda b: b not in stack, 1).groups()
 
 
 def differences(

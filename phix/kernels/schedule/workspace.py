@@ -7,7 +7,7 @@ import heapq
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from phix.core import dims as dm
 from phix.core import settings, stack, stages
@@ -19,6 +19,8 @@ _MOST_ON_STACK = 64
 _WORST = 1 << 62
 # Slots of other sizes that are looked at for a temp.
 _MOST_TRIED = 256
+# Temps up to which each is put into a gap between all others: that takes the square of the number.
+_MOST_PACKED = 400
 
 Lives = dict[Buffer, tuple[int, int]]
 
@@ -110,6 +112,71 @@ def plan_slots(steps: list[Step], wanted: Callable[[Buffer], bool]) -> list[list
 
         verifier.verify_slots(steps, slots)
     return slots
+
+
+class Packing(NamedTuple):
+    """Where temps lie in their block: those of known sizes from its begin, in ``size`` bytes, and
+    behind them slots for the others, each for the largest of its buffers."""
+
+    offsets: dict[Buffer, int]
+    size: int
+    slots: list[list[Buffer]]
+
+    def groups(self) -> list[list[Buffer]]:
+        """For each piece of memory, the buffers that lie there; one may lie in several."""
+        ends = {b: at + _known_size(b) for b, at in self.offsets.items()}
+        found: dict[tuple[Buffer, ...], None] = {}
+        for start in sorted(set(self.offsets.values())):
+            here = tuple(b for b, at in self.offsets.items() if at <= start < ends[b])
+            found[here] = None
+        return [*map(list, found), *self.slots]
+
+
+def plan(steps: list[Step], wanted: Callable[[Buffer], bool], alignment: int) -> Packing:
+    """Where the wanted temps lie, those of known sizes at multiples of ``alignment``."""
+    slots = plan_slots(steps, wanted)
+    known = [slot for slot in slots if all(_known_size(b) < _WORST for b in slot)]
+    others = [slot for slot in slots if slot not in known]
+    offsets: dict[Buffer, int] = {}
+    total = 0
+    for slot in known:
+        offsets.update(dict.fromkeys(slot, total))
+        total += _rounded(max(map(_known_size, slot)), alignment)
+    if len(known) < len(offsets) <= _MOST_PACKED:
+        packed, size = _packed(offsets, lifetimes(steps), alignment)
+        if size < total:
+            offsets, total = packed, size
+    found = Packing(offsets, total, others)
+    if stages.is_verifying():
+        from phix.kernels.loops import verifier
+
+        verifier.verify_slots(steps, found.groups())
+    return found
+
+
+def _packed(temps: Iterable[Buffer], lives: Lives, alignment: int) -> tuple[dict[Buffer, int], int]:
+    """An offset for each temp, largest first: the smallest gap between those that are alive with it
+    that has room for it. And the size of all."""
+    offsets: dict[Buffer, int] = {}
+    placed: list[tuple[int, int, int, int]] = []  # offset, end, and when it is alive, in order
+    total = 0
+    for buffer in sorted(temps, key=lambda t: (-_known_size(t), lives[t][0], int(t.name[1:]))):
+        size, (first, last) = _rounded(_known_size(buffer), alignment), lives[buffer]
+        free, best, least = 0, -1, _WORST
+        for start, end, begin, over in placed:
+            if begin < last and first < over:
+                if size <= start - free < least:
+                    best, least = free, start - free
+                free = max(free, end)
+        best = free if best < 0 else best
+        offsets[buffer] = best
+        bisect.insort(placed, (best, best + size, first, last))
+        total = max(total, best + size)
+    return offsets, total
+
+
+def _rounded(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
 
 
 class _Slot:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from phix.core import dims as dm
-from phix.core.analysis import CostAnalysis, Holder, MemoryAnalysis
+from phix.core.analysis import CostAnalysis, HeldVariable, Holder, MemoryAnalysis
 from phix.core.dims import Symbol
 from phix.core.engines import Explanation, Uncounted, engine
 from phix.core.errors import UnknownDimError
@@ -43,6 +43,10 @@ class SegmentsExplanation:
     def fault(self, inputs: Sequence[Any], donated: Sequence[int] = ()) -> tuple[str, str] | None:
         """None: the loops are those of the places."""
         return None
+
+    def held(self, sizes: Sizes) -> tuple[HeldVariable, ...]:
+        """None: what each place holds is planned part by part."""
+        return ()
 
     def cost(self, sizes: Sizes) -> CostAnalysis:
         """The work of one run, in sum and for each place."""
