@@ -29,8 +29,9 @@ from phix.kernels.cpu.fourier_lines import run_passes, with_memory
 from phix.kernels.cpu.fourier_text import Lanes, intrinsics
 from phix.kernels.cpu.tiles import KINDS
 
-# What is on either side: complex numbers, or real ones on one.
-C2C, R2C, C2R = range(3)
+# What is on either side: complex numbers, or real ones on one; R2ALL: of real numbers all points,
+# not half of them.
+C2C, R2C, C2R, R2ALL = range(4)
 # Points below which threads do not share a call: some tens of microseconds.
 LEAST_SHARED = 16_000
 # What a vector of points costs where a transform is in each lane, whose scratch memory has fewer
@@ -62,11 +63,16 @@ class _Transform:
         self.core, self.length = t.field(self.of, plan.CORE), t.field(self.of, plan.LENGTH)
         self.halves = t.field(self.of, plan.HALVES, "ptr")
         is_halved = t.let(f"icmp ne ptr {self.halves}, null")
-        self.to_real, self.from_real = t.test("eq", kind, C2R), t.test("eq", kind, R2C)
+        is_all = t.test("eq", kind, R2ALL)
+        self.to_real = t.test("eq", kind, C2R)
+        self.from_real = t.let(f"or i1 {is_all}, {t.test('eq', kind, R2C)}")
         self.to_halves = t.both(self.from_real, is_halved)
         self.from_halves = t.both(self.to_real, is_halved)
+        self.to_all = t.both(self.to_halves, is_all)
         self.from_few = t.both(self.to_real, t.is_not(is_halved))
         is_backward = t.test("eq", forward, 0)
+        every = t.select(self.to_all, t.op("mul", self.length, 2), self.core)
+        self.most = t.let(f"call i64 @llvm.smax.i64(i64 {every}, i64 {self.core})")
         # parts are swapped on the way in where that is not done with halves, and on the way out
         self.swap_in = t.both(
             is_backward, t.is_not(t.let(f"or i1 {self.to_real}, {self.to_halves}"))
@@ -92,6 +98,8 @@ class _Transform:
         t.call(f"to_halves_{self.name}", f"ptr {z}, ptr {x}, i64 {pitch}",
                f"ptr {self.halves}, i64 {apart}", f"i64 {self.length}",
                f"{t.kind} {self.sign}")  # fmt: skip
+        with t.where(self.to_all):
+            t.call(f"mirror_{self.name}", f"ptr {x}, i64 {pitch}, i64 {self.length}")
 
     def times(self, x: str, pitch: str, table: int, way: int, end: str, swap: bool) -> None:
         """Points times a table of the plan, or its conjugate for a ``way`` of -1."""
@@ -111,7 +119,7 @@ class _Transform:
 def _lanes_job(t: Lanes) -> str:
     made = _Transform(t, "lanes")
     of, core = made.of, made.core
-    room = t.op("add", t.rounded_up(core, t.lanes), t.lanes)
+    room = t.op("add", t.rounded_up(made.most, t.lanes), t.lanes)
     half = t.op("mul", room, 2 * t.lanes)
     count = t.field(of, plan.COUNT)
 
@@ -185,7 +193,7 @@ def _line_job(t: Lanes) -> str:
     """Rows from ``from`` to ``to``."""
     made = _Transform(t, "planes")
     of, core = made.of, made.core
-    pitch = t.op("add", t.rounded_up(core, t.lanes), 3 * t.lanes)
+    pitch = t.op("add", t.rounded_up(made.most, t.lanes), 3 * t.lanes)
     source, _, apart_in, _, group_in, count_in = _side(t, _IN)
     target, _, apart_out, _, group_out, count_out = _side(t, _OUT)
     shared, fault = t.field("%job", _SHARED), t.field("%job", _FAULT, "ptr")
@@ -248,9 +256,10 @@ def _put_sides(t: Lanes) -> None:
     row = t.op("mul", "%points", "%inner")
     twice = t.op("mul", "%inner", 2)
     half = t.op("sdiv", "%points", 2)
-    for side, base, real in ((_IN, "%x", R2C), (_OUT, "%out", C2R)):
-        is_real = t.test("eq", "%kind", real)
-        is_all = t.test("eq", "%kind", C2C)
+    is_all = t.let(f"or i1 {t.test('eq', '%kind', C2C)}, {t.test('eq', '%kind', R2ALL)}")
+    from_real = t.let(f"or i1 {t.test('eq', '%kind', R2C)}, {t.test('eq', '%kind', R2ALL)}")
+    to_real = t.test("eq", "%kind", C2R)
+    for side, base, is_real in ((_IN, "%x", from_real), (_OUT, "%out", to_real)):
         count = t.select(is_all, "%points", behind)
         values = (
             (_STEP, t.select(is_even, twice, "%inner"), twice),
@@ -346,6 +355,7 @@ def text(name: str, dtype: str, vector_bytes: int, registers: int) -> str:
         *pool.DECLARATIONS,
         "declare double @llvm.sqrt.f64(double)",
         "declare i64 @llvm.smin.i64(i64, i64)",
+        "declare i64 @llvm.smax.i64(i64, i64)",
         *intrinsics(kind, lanes),
         *fourier_roots.text(kind, size),
         *fourier_passes.text(kind, size, lanes, registers),

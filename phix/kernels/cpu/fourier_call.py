@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-# What is on either side: complex numbers (0), real ones before (1) or behind (2); the direction;
+# What is on either side: complex numbers (0), real ones before (1; 3: all
+# points of these) or behind (2); the direction;
 # the dims [outer, points, inner] of the side with all points; by what, or by the root of what, the
 # results are divided.
 ARGUMENTS = (

@@ -102,6 +102,15 @@ def _to_halves(t: InScratch | InPlanes) -> str:
     )
 
 
+def _mirror(t: InScratch | InPlanes) -> str:
+    """The points behind n as the conjugates of those before, of 2 n."""
+    every = t.op("mul", "%points", 2)
+    with t.loop(t.op("add", "%points", 1), every, t.along) as k:
+        found = t.mirrored("%x", t.op("sub", every, k))
+        t.put_point((found[0], t.negated(found[1])), "%x", k)
+    return t.function(f"@mirror_{t.name}(ptr %x, i64 %pitch, i64 %points) noinline")
+
+
 def _numbers(t: InScratch | InPlanes, base: str, k: str) -> tuple[str, str, int]:
     """The addresses of the parts of one point, and how many numbers each has there."""
     if t.name == "lanes":
@@ -163,6 +172,6 @@ def _from_few(t: InScratch | InPlanes) -> str:
 
 def text(kind: str, size: int, lanes: int) -> list[str]:
     """These functions, for points in scratch memory and for those in planes."""
-    makers: tuple[Callable[..., str], ...] = (_multiplied, _to_halves, _from_halves)
+    makers: tuple[Callable[..., str], ...] = (_multiplied, _to_halves, _from_halves, _mirror)
     found = [make(side(kind, size, lanes)) for make in makers for side in (InScratch, InPlanes)]
     return [*found, _from_few(InScratch(kind, size, lanes)), _from_few(InPlanes(kind, size, 1))]

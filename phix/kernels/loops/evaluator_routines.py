@@ -269,15 +269,16 @@ def _fft(
     kind: int, forward: int, points: int, outer: int, inner: int, divisor: int, rooted: int,
     x: Memory, out: Memory,
 ) -> None:  # fmt: skip
-    """Of C2C, R2C and C2R, along the middle one of three axes; divided by a number or its root."""
+    """Of C2C, R2C, C2R and R2ALL, along the middle one of three axes; divided by a number or its
+    root."""
     half = points // 2 + 1
     own, made = (half if kind == 2 else points), (half if kind == 1 else points)
     given = x.read(outer * own * inner).reshape(outer, own, inner)
     found: Any
     if kind == 0:
         found = np.fft.fft(given, axis=1) if forward else np.fft.ifft(given, axis=1) * points
-    elif kind == 1:
-        found = np.fft.rfft(given, axis=1)
+    elif kind in (1, 3):
+        found = np.fft.rfft(given, axis=1) if kind == 1 else np.fft.fft(given, axis=1)
         found = found if forward else found.conj()
     else:
         found = np.fft.irfft(given.conj() if forward else given, points, 1) * points

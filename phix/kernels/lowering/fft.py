@@ -16,7 +16,6 @@ from phix.core.kernel_registry import provides
 from phix.kernels.loops.builder import ZERO, Builder, Value
 from phix.kernels.loops.nodes import Buffer, LibraryCall, Pointer
 from phix.kernels.lowering.host_steps import FOURIER, host
-from phix.kernels.lowering.reduction import converted
 from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 
@@ -24,8 +23,9 @@ provides("fft_r2c", "SCIPY", (dt.float32, dt.float64))
 for _name in ("fft_c2c", "fft_c2r"):
     provides(_name, "SCIPY", (dt.complex64, dt.complex128))
 
-# What is on either side of a call: complex numbers, or real ones on one.
-C2C, R2C, C2R = range(3)
+# What is on either side of a call: complex numbers, or real ones on one; R2ALL: of real numbers all
+# points, not half of them.
+C2C, R2C, C2R, R2ALL = range(4)
 
 
 def _transform(name: str, *attrs: str) -> None:
@@ -86,16 +86,13 @@ class _Calls:
 
     # -- by op -------------------------------------------------------------------------------
     def c2c(self, out: Buffer) -> None:
-        x = self.b.contiguous(converted(self.b, self.x, out.dtype))
+        x = self.b.contiguous(self.x)
         self.along(self.axes, self.x.dims, (x, out), True)
 
     def r2c(self, out: Buffer) -> None:
-        if not self.onesided:
-            self.c2c(out)
-            return
         *others, last = self.axes
         x = self.b.contiguous(self.x)
-        self.call(R2C, last, self.x.dims, (x, out), not others)
+        self.call(R2C if self.onesided else R2ALL, last, self.x.dims, (x, out), not others)
         self.along(others, out.dims, (out, out), True)
 
     def c2r(self, out: Buffer) -> None:
