@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cache
+from itertools import product
 
 from phix.kernels.cpu.fourier_text import Lanes, Pair
 
@@ -109,22 +110,17 @@ def _roots_of(t: Lanes, table: str, pitch: str, i: str | int, place: str) -> Pai
     """w^(place i), of the place in all lanes, or of this and those behind it one a lane."""
     at = t.at(table, t.op("mul", pitch, t.op("mul", i, 2)), place)
     parts = at, t.at(at, pitch)
-    n = len(t.head)
-    for part in "ri":
-        t.head.append(f"  %root{n}.{part} = alloca {t.vector}")
-    slots = f"%root{n}.r", f"%root{n}.i"
+    name = f"root{len(t.head)}"
+    t.hold(name, (t.number(1.0), t.number(0.0)))
 
     def vectors() -> None:
-        for source, slot in zip(parts, slots):
-            t.put(f"store {t.vector} {t.load(source, t.lanes)}, ptr {slot}")
+        t.keep(name, (t.load(parts[0], t.lanes), t.load(parts[1], t.lanes)))
 
     def numbers() -> None:
-        for source, slot in zip(parts, slots):
-            t.put(f"store {t.vector} {t.everywhere(t.load(source))}, ptr {slot}")
+        t.keep(name, (t.everywhere(t.load(parts[0])), t.everywhere(t.load(parts[1]))))
 
     t.either("%varies", vectors, numbers)
-    real, imaginary = (t.let(f"load {t.vector}, ptr {slot}") for slot in slots)
-    return real, imaginary
+    return t.held(name)
 
 
 def _pass(t: Lanes, r: int, is_last: bool) -> str:
@@ -157,7 +153,6 @@ def _any_pass(t: Lanes) -> str:
     is_last = t.let(f"icmp ne i64 {t.field('%pass', IS_LAST)}, 0")
     for name in ("sums", "differences"):
         t.head.append(f"  %{name} = alloca [{(LARGEST + 3) * t.lanes} x {t.kind}], align 64")
-    t.head.append(f"  %every = alloca [{2 * t.lanes} x {t.kind}], align 64")
     zero = t.number(0.0)
     for name in ("sums", "differences"):
         t.put_pair((zero, zero), f"%{name}", half)  # a term more, where their number is odd
@@ -165,7 +160,7 @@ def _any_pass(t: Lanes) -> str:
         first = t.op("mul", "%s", p)
         number, target = t.op("add", first, q), t.op("add", t.op("mul", first, r), q)
         x = t.pair("%from", number)
-        t.put_pair(x, "%every", 0)
+        t.hold("every", x)
         with t.loop(1, t.op("add", half, 1)) as j:
             one = t.pair("%from", t.op("add", number, t.op("mul", apart, j)))
             back = t.op("mul", apart, t.op("sub", r, j))
@@ -173,11 +168,11 @@ def _any_pass(t: Lanes) -> str:
             both = t.plus(one, other)
             t.put_pair(both, "%sums", t.op("sub", j, 1))
             t.put_pair(t.minus(one, other), "%differences", t.op("sub", j, 1))
-            t.put_pair(t.plus(t.pair("%every", 0), both), "%every", 0)
-        t.put_pair(t.pair("%every", 0), "%to", target)
-        with t.loop(1, t.op("add", half, 1)) as k:
-            found = _two_of_any(t, x, r, roots, half, k)
-            for value, way in zip(found, (k, t.op("sub", r, k))):
+            t.keep("every", t.plus(t.held("every"), both))
+        t.put_pair(t.held("every"), "%to", target)
+        with t.loop(1, t.op("add", half, 1), 2) as k:
+            following = t.least(t.op("add", k, 1), half)
+            for way, value in _four_of_any(t, x, r, roots, half, (k, following)):
                 to = t.op("add", target, t.op("mul", "%s", way))
                 t.put_pair(value, "%to", to)
                 with t.where(t.is_not(is_last)):
@@ -187,34 +182,38 @@ def _any_pass(t: Lanes) -> str:
     return t.function(f"@pass_any({_TAKES}) noinline")
 
 
-def _two_of_any(t: Lanes, x: Pair, r: str, roots: str, half: str, k: str) -> tuple[Pair, Pair]:
-    """The results k and r - k of a pass: sums of every other term, then of these two sums."""
-    zero = t.number(0.0)
-    for n, (near, far) in enumerate(((x, (zero, zero)), ((zero, zero), (zero, zero)))):
-        for name, value in ((f"near{n}", near), (f"far{n}", far)):
-            t.head.append(f"  %{name} = alloca [{2 * t.lanes} x {t.kind}], align 64")
-            t.put_pair(value, f"%{name}", 0)
-    t.variable("turn", 0)
+def _four_of_any(
+    t: Lanes, x: Pair, r: str, roots: str, half: str, ways: tuple[str, str]
+) -> list[tuple[str, Pair]]:
+    """The results k and r - k of a pass, of two k: sums of every other term, then of two sums."""
+    zero = (t.number(0.0), t.number(0.0))
+    for w, n in product(range(2), range(2)):
+        t.hold(f"near{w}{n}", zero if n else x)
+        t.hold(f"far{w}{n}", zero)
+    for w in range(2):
+        t.variable(f"turn{w}", 0)
     with t.loop(0, half, 2) as first:
         for n in range(2):
             j = t.op("add", first, n)
-            turn = t.op("add", t.get("turn"), k)
-            turn = t.select(t.test("sge", turn, r), t.op("sub", turn, r), turn)
-            t.set("turn", turn)
-            real = t.everywhere(t.load(t.at(roots, turn)))
-            imaginary = t.everywhere(t.load(t.at(roots, ROOM, turn)))  # minus the sine
             a, b = t.pair("%sums", j), t.pair("%differences", j)
-            near, far = t.pair(f"%near{n}", 0), t.pair(f"%far{n}", 0)
-            near = t.fma(a[0], real, near[0]), t.fma(a[1], real, near[1])
-            t.put_pair(near, f"%near{n}", 0)
-            far = t.fma(b[0], imaginary, far[0]), t.fma(b[1], imaginary, far[1])
-            t.put_pair(far, f"%far{n}", 0)
-    near = t.plus(t.pair("%near0", 0), t.pair("%near1", 0))
-    far = t.plus(t.pair("%far0", 0), t.pair("%far1", 0))
-    return (
-        (t.sub(near[0], far[1]), t.add(near[1], far[0])),
-        (t.add(near[0], far[1]), t.sub(near[1], far[0])),
-    )
+            for w, k in enumerate(ways):
+                over = t.op("sub", t.op("add", t.get(f"turn{w}"), k), r)
+                turn = t.op("add", over, t.op("and", r, t.op("ashr", over, 63)))
+                t.set(f"turn{w}", turn)
+                real = t.everywhere(t.load(t.at(roots, turn)))
+                imaginary = t.everywhere(t.load(t.at(roots, ROOM, turn)))  # minus the sine
+                near, far = t.held(f"near{w}{n}"), t.held(f"far{w}{n}")
+                t.keep(f"near{w}{n}", (t.fma(a[0], real, near[0]), t.fma(a[1], real, near[1])))
+                far = t.fma(b[0], imaginary, far[0]), t.fma(b[1], imaginary, far[1])
+                t.keep(f"far{w}{n}", far)
+    found = []
+    for w, k in enumerate(ways):
+        near, far = (
+            t.plus(t.held(f"{name}{w}0"), t.held(f"{name}{w}1")) for name in ("near", "far")
+        )
+        found.append((k, (t.sub(near[0], far[1]), t.add(near[1], far[0]))))
+        found.append((t.op("sub", r, k), (t.add(near[0], far[1]), t.sub(near[1], far[0]))))
+    return found
 
 
 def _passes(t: Lanes, factors: tuple[int, ...]) -> str:

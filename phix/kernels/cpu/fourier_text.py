@@ -126,6 +126,18 @@ class Lanes(Text):
     def get(self, name: str, kind: str = "i64") -> str:
         return self.let(f"load {kind}, ptr %{name}")
 
+    def hold(self, name: str, value: Pair) -> None:
+        """A variable that has complex numbers; ``held`` and ``keep`` know it."""
+        for part, one in zip("ri", value):
+            self.variable(f"{name}.{part}", one, self.vector)
+
+    def held(self, name: str) -> Pair:
+        return self.get(f"{name}.r", self.vector), self.get(f"{name}.i", self.vector)
+
+    def keep(self, name: str, value: Pair) -> None:
+        for part, one in zip("ri", value):
+            self.set(f"{name}.{part}", one, self.vector)
+
     def test(self, how: str, a: str | int, b: str | int) -> str:
         return self.let(f"icmp {how} i64 {a}, {b}")
 
