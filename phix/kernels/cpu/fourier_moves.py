@@ -14,6 +14,9 @@ from collections.abc import Callable
 from phix.kernels.cpu.fourier_text import Lanes, Pair
 from phix.kernels.cpu.tiles import mangled, spread
 
+# Squares of more points a side are transposed by a function: they take all registers.
+_INLINE = 8
+
 
 # -- lanes that lie side by side -----------------------------------------------------------------
 def _mask(t: Lanes, count: str, first: int) -> str:
@@ -60,7 +63,7 @@ def _load_columns(t: Lanes) -> str:
             at = t.at("%from", t.op("mul", j, "%step"))
             if kind == "pairs":
                 a, b = load(at, first), load(t.at(at, lanes), high)
-                pair: Pair = _parted(t, a, b)
+                pair: Pair = t.parted(a, b)
             elif kind == "planes":
                 pair = load(at, low), load(t.at(at, "%apart"), low)
             else:
@@ -72,20 +75,6 @@ def _load_columns(t: Lanes) -> str:
         "@load_columns(ptr %from, i64 %step, i64 %apart, i64 %count, i64 %points, ptr %to, "
         "i1 %swap) noinline"
     )
-
-
-def _parted(t: Lanes, low: str, high: str) -> Pair:
-    evens = list(range(0, 2 * t.lanes, 2))
-    return t.shuffled(low, high, evens), t.shuffled(low, high, [n + 1 for n in evens])
-
-
-def _merged(t: Lanes, pair: Pair) -> tuple[str, str]:
-    half, lanes = t.lanes // 2, t.lanes
-    orders = [
-        [n for k in range(half * part, half * (part + 1)) for n in (k, lanes + k)]
-        for part in range(2)
-    ]
-    return t.shuffled(*pair, orders[0]), t.shuffled(*pair, orders[1])
 
 
 def _store_columns(t: Lanes) -> str:
@@ -106,7 +95,7 @@ def _store_columns(t: Lanes) -> str:
             found = t.swapped("%swap", t.pair("%from", j))
             pair = t.mul(found[0], factor), t.mul(found[1], factor)
             if kind == "pairs":
-                a, b = _merged(t, pair)
+                a, b = t.merged(pair)
                 store(a, at, first)
                 store(b, t.at(at, lanes), high)
                 return
@@ -196,52 +185,109 @@ def transposed(t: Lanes, rows: list[str]) -> list[str]:
     return rows
 
 
-def _rows(t: Lanes, base: str, pitch: str) -> list[str]:
-    """Where rows begin; the last stands for those that are not there."""
-    last = t.op("sub", "%count", 1)
-    return [t.at(base, t.op("mul", t.least(str(r), last), pitch)) for r in range(t.lanes)]
+def _square(t: Lanes, source: str, pitch: str | int, count: str | int, to: str, apart: int) -> None:
+    """``to[k, r] = source[r, k]``; the last row stands for those from ``count`` on."""
+    given = f"ptr {source}, i64 {pitch}, i64 {count}, ptr {to}, i64 {apart}"
+    if t.lanes > _INLINE:
+        t.call("square", given)
+        return
+    rows = []
+    for r in range(t.lanes):
+        row = r if count == t.lanes else t.least(r, t.op("sub", count, 1))
+        rows.append(t.load(t.at(source, t.op("mul", row, pitch)), t.lanes))
+    for k, row in enumerate(transposed(t, rows)):
+        t.store(row, t.at(to, k * apart), t.lanes)
+
+
+def _large_square(t: Lanes) -> str:
+    rows = []
+    for r in range(t.lanes):
+        row = t.least(r, t.op("sub", "%count", 1))
+        rows.append(t.load(t.at("%from", t.op("mul", row, "%pitch")), t.lanes))
+    for k, row in enumerate(transposed(t, rows)):
+        t.store(row, t.at("%to", t.op("mul", "%apart", k)), t.lanes)
+    return t.function("@square(ptr %from, i64 %pitch, i64 %count, ptr %to, i64 %apart) noinline")
+
+
+def _near_squares(t: Lanes) -> None:
+    """Memory for two squares: of real parts and of imaginary ones."""
+    for name in ("real", "imaginary"):
+        t.head.append(f"  %{name} = alloca [{t.lanes * t.lanes} x {t.kind}], align 64")
 
 
 def _load_rows(t: Lanes) -> str:
-    """Whole squares of complex numbers; returns nothing, the rest is gathered."""
-    starts = _rows(t, "%from", "%pitch")
-    with t.loop(0, "%points", t.lanes) as j:
-        place = t.op("mul", j, 2)
-        pairs = [t.separated(t.at(start, place)) for start in starts]
-        parts = [transposed(t, [p[k] for p in pairs]) for k in range(2)]
-        for n, pair in enumerate(zip(*parts)):
-            t.put_pair(t.swapped("%swap", pair), "%to", t.op("add", j, n))
+    """Whole squares of complex numbers; the rest is gathered."""
+    if t.lanes > _INLINE:
+        _load_large(t)
+    else:
+        last = t.op("sub", "%count", 1)
+        rows = [t.op("mul", t.least(str(r), last), "%pitch") for r in range(t.lanes)]
+        with t.loop(0, "%points", t.lanes) as j:
+            start = t.at("%from", t.op("mul", j, 2))
+            pairs = [t.swapped("%swap", t.separated(t.at(start, row))) for row in rows]
+            parts = [transposed(t, [p[k] for p in pairs]) for k in range(2)]
+            for n, pair in enumerate(zip(*parts)):
+                t.put_pair(pair, "%to", t.op("add", j, n))
     return t.function(
         "@load_rows(ptr %from, i64 %pitch, i64 %count, i64 %points, ptr %to, i1 %swap) noinline"
     )
 
 
+def _load_large(t: Lanes) -> None:
+    """By way of memory, where registers do not hold both parts."""
+    _near_squares(t)
+    lanes = t.lanes
+    with t.loop(0, "%points", lanes) as j:
+        with t.loop(0, "%count") as r:
+            start = t.at("%from", t.op("mul", r, "%pitch"), t.op("mul", j, 2))
+            pair = t.swapped("%swap", t.separated(start))
+            for name, value in zip(("%real", "%imaginary"), pair):
+                t.store(value, t.at(name, t.op("mul", r, lanes)), lanes)
+        to = t.at("%to", t.op("mul", j, 2 * lanes))
+        for name, target in (("%real", to), ("%imaginary", t.at(to, lanes))):
+            _square(t, name, lanes, "%count", target, 2 * lanes)
+
+
 def _store_rows(t: Lanes) -> str:
     """Whole squares of complex numbers."""
     factor = t.everywhere("%factor")
-    with t.loop(0, "%points", t.lanes) as j:
-        place = t.op("mul", j, 2)
-        pairs = [t.swapped("%swap", t.pair("%from", t.op("add", j, n))) for n in range(t.lanes)]
-        parts = [transposed(t, [t.mul(p[k], factor) for p in pairs]) for k in range(2)]
-        for r, pair in enumerate(zip(*parts)):
-            with t.where(t.let(f"icmp slt i64 {r}, %count")):
-                t.interleaved(pair, t.at("%to", t.op("mul", "%pitch", r), place))
+    if t.lanes > _INLINE:
+        _store_large(t, factor)
+    else:
+        with t.loop(0, "%points", t.lanes) as j:
+            pairs = [t.swapped("%swap", t.pair("%from", t.op("add", j, n))) for n in range(t.lanes)]
+            parts = [transposed(t, [t.mul(p[k], factor) for p in pairs]) for k in range(2)]
+            start = t.at("%to", t.op("mul", j, 2))
+            for r, pair in enumerate(zip(*parts)):
+                with t.where(t.let(f"icmp slt i64 {r}, %count")):
+                    t.interleaved(pair, t.at(start, t.op("mul", "%pitch", r)))
     return t.function(
         "@store_rows(ptr %to, i64 %pitch, i64 %count, i64 %points, ptr %from, i1 %swap, "
         f"{t.kind} %factor) noinline"
     )
 
 
+def _store_large(t: Lanes, factor: str) -> None:
+    _near_squares(t)
+    lanes = t.lanes
+    with t.loop(0, "%points", lanes) as j:
+        source = t.at("%from", t.op("mul", j, 2 * lanes))
+        for name, start in (("%real", source), ("%imaginary", t.at(source, lanes))):
+            _square(t, start, 2 * lanes, lanes, name, lanes)
+        with t.loop(0, "%count") as r:
+            places = [t.at(name, t.op("mul", r, lanes)) for name in ("%real", "%imaginary")]
+            found = [t.mul(t.load(place, lanes), factor) for place in places]
+            pair = t.swapped("%swap", (found[0], found[1]))
+            t.interleaved(pair, t.at("%to", t.op("mul", "%pitch", r), t.op("mul", j, 2)))
+
+
 def _load_turned(t: Lanes) -> str:
     """Rows of memory of our own, real parts and imaginary ones apart, read to whole vectors."""
-    starts = _rows(t, "%from", "%pitch")
-    with t.loop(0, "%points", t.lanes) as j:
-        parts = []
-        for offset in ("0", "%apart"):
-            rows = [t.load(t.at(start, offset, j), t.lanes) for start in starts]
-            parts.append(transposed(t, rows))
-        for n, pair in enumerate(zip(*parts)):
-            t.put_pair(pair, "%to", t.op("add", j, n))
+    lanes = t.lanes
+    with t.loop(0, "%points", lanes) as j:
+        source, to = t.at("%from", j), t.at("%to", t.op("mul", j, 2 * lanes))
+        for start, target in ((source, to), (t.at(source, "%apart"), t.at(to, lanes))):
+            _square(t, start, "%pitch", "%count", target, 2 * lanes)
     return t.function(
         "@load_turned(ptr %from, i64 %pitch, i64 %apart, i64 %count, i64 %points, ptr %to) noinline"
     )
@@ -250,9 +296,11 @@ def _load_turned(t: Lanes) -> str:
 def text(kind: str, size: int, lanes: int) -> list[str]:
     """All of these functions, and what they declare."""
     vector, name, mask = f"<{lanes} x {kind}>", mangled(kind, lanes), f"<{lanes} x i1>"
-    makers = (
+    makers = [
         _load_columns, _store_columns, _gather, _scatter, _load_rows, _store_rows, _load_turned
-    )  # fmt: skip
+    ]  # fmt: skip
+    if lanes > _INLINE:
+        makers.append(_large_square)
     return [
         f"declare {vector} @llvm.masked.load.{name}.p0(ptr, i32, {mask}, {vector})",
         f"declare void @llvm.masked.store.{name}.p0({vector}, ptr, i32, {mask})",

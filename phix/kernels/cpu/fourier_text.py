@@ -71,19 +71,31 @@ class Lanes(Text):
         self.store(pair[0], at, self.lanes)
         self.store(pair[1], self.at(at, self.lanes), self.lanes)
 
+    def merged(self, pair: Pair) -> tuple[str, str]:
+        """Real and imaginary parts in turns, as complex numbers lie in tensors."""
+        half, lanes = self.lanes // 2, self.lanes
+        orders = [
+            [n for k in range(half * part, half * (part + 1)) for n in (k, lanes + k)]
+            for part in range(2)
+        ]
+        return self.shuffled(*pair, orders[0]), self.shuffled(*pair, orders[1])
+
     def interleaved(self, pair: Pair, to: str) -> None:
         """Store complex numbers as they lie in tensors."""
-        half, lanes = self.lanes // 2, self.lanes
-        for part in range(2):
-            order = [n for k in range(half * part, half * (part + 1)) for n in (k, lanes + k)]
-            self.store(self.shuffled(*pair, order), self.at(to, part * lanes), lanes)
+        for part, vector in enumerate(self.merged(pair)):
+            self.store(vector, self.at(to, part * self.lanes), self.lanes)
 
-    def separated(self, at: str) -> Pair:
-        """Load complex numbers as they lie in tensors."""
-        low, high = self.load(at, self.lanes), self.load(self.at(at, self.lanes), self.lanes)
+    def parted(self, low: str, high: str) -> Pair:
+        """What ``merged`` has put together."""
         evens = list(range(0, 2 * self.lanes, 2))
         odds = [n + 1 for n in evens]
         return self.shuffled(low, high, evens), self.shuffled(low, high, odds)
+
+    def separated(self, at: str) -> Pair:
+        """Load complex numbers as they lie in tensors."""
+        return self.parted(
+            self.load(at, self.lanes), self.load(self.at(at, self.lanes), self.lanes)
+        )
 
     def chosen(self, condition: str, a: Pair, b: Pair) -> Pair:
         vector = self.vector
