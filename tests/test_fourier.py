@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -312,3 +313,42 @@ def test_a_transform_is_the_same_with_any_number_of_threads() -> None:
         assert done.returncode == 0, done.stderr
         found.add(done.stdout)
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_callers_beside_each_other_share_plans(dtype: str) -> None:
+    """Calls of this kind let the interpreter go; there are more sizes than plans are kept for."""
+    sizes = [*range(2, 40), 131, 256, 300, 1024]
+    given = {n: drawn((3, n, 2), COMPLEX[dtype], n) for n in sizes}
+    wanted = {n: run(dtype, None, C2C, True, x, n).tobytes() for n, x in given.items()}
+
+    def call(number: int) -> list[int]:
+        order = np.random.default_rng(number).permutation(sizes * 6)
+        return [n for n in order if run(dtype, None, C2C, True, given[n], int(n)).tobytes()
+                != wanted[n]]  # fmt: skip
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(call, range(4))] == [[], [], [], []]
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_roots_of_plans_are_rounded_once(dtype: str) -> None:
+    """Those that compiled code makes, of any order, and with squares for exponents."""
+    name = f"test_roots_{dtype}"
+    text = fourier.text("unused", dtype, *jit.vector_registers())
+    text = text.replace("define internal void @roots(", f"define void @{name}(")
+    (address,) = jit.addresses(text.replace("@roots(", f"@{name}("), (name,), is_final=True)
+    kinds = [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 4
+    function = ctypes.CFUNCTYPE(None, *kinds)(address)
+    for order, step, squared in [(1, 1, 0), (7, 1, 0), (360, 7, 0), (1009, 1, 0), (4096, 3, 0),
+                                 (2 * 1009, 1, 1), (1_000_003, 123_457, 0)]:  # fmt: skip
+        count = min(order, 2000)
+        made = np.empty((2, count + 8), dtype)
+        function(made[0].ctypes.data, made[1].ctypes.data, order, step, squared, count)
+        j = np.arange(count)
+        k = (j * (j if squared else step)) % order
+        angle = 2 * PI * np.minimum(k, order - k).astype(np.longdouble) / order
+        sine = np.sin(angle) * np.where(2 * k > order, 1, -1)
+        for found, right in zip(made[:, :count], (np.cos(angle), sine)):
+            error = np.abs(found.astype(np.longdouble) - right)
+            assert (error <= np.spacing(np.abs(found)) * 0.5001 + 4e-19).all(), (order, squared)
