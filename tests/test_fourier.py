@@ -188,16 +188,18 @@ def test_nan_and_inf_stay_in_their_row(n: int, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", COMPLEX)
 def test_errors_are_no_larger_than_those_of_pocketfft(dtype: str) -> None:
-    """On the mean over sizes a good deal smaller, of any one at most a third larger."""
-    ratios = []
+    """On the mean over sizes no larger, of any one at most a third larger."""
+    ratios: list[float] = []
     for n in [7, 12, 16, 30, 64, 97, 100, 113, 128, 210, 243, 256, 509, 512, 625, 1000, 1009, 1024]:
         x = drawn((64, n, 1), COMPLEX[dtype], n)
-        wanted = by_library(x, True)
-        errors = [
-            np.sqrt(float((np.abs(found - wanted) ** 2).mean()))
-            for found in (run(dtype, None, C2C, True, x, n), scipy.fft.fft(x, axis=1))
-        ]
-        ratios.append(errors[0] / errors[1])
+        real = np.ascontiguousarray(x.real)
+        for kind, given, library in ((C2C, x, scipy.fft.fft), (R2C, real, scipy.fft.rfft)):
+            found = run(dtype, None, kind, True, given, n)
+            wanted = by_library(given, True)[:, : found.shape[1]]
+            errors = [
+                float((np.abs(y - wanted) ** 2).mean()) for y in (found, library(given, axis=1))
+            ]
+            ratios.append(np.sqrt(errors[0] / errors[1]))
     assert np.exp(np.mean(np.log(ratios))) < 1.0 and max(ratios) < 1.33, ratios
 
 

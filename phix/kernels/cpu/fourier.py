@@ -251,7 +251,7 @@ def _line_job(t: Lanes) -> str:
 # -- the call --------------------------------------------------------------------------------------
 def _put_sides(t: Lanes) -> None:
     """How both sides lie, from the sizes."""
-    is_even = t.test("eq", t.op("and", "%points", 1), 0)
+    is_halved = plan.halves(t)
     behind = t.op("add", t.op("sdiv", "%points", 2), 1)
     row = t.op("mul", "%points", "%inner")
     twice = t.op("mul", "%inner", 2)
@@ -262,11 +262,11 @@ def _put_sides(t: Lanes) -> None:
     for side, base, is_real in ((_IN, "%x", from_real), (_OUT, "%out", to_real)):
         count = t.select(is_all, "%points", behind)
         values = (
-            (_STEP, t.select(is_even, twice, "%inner"), twice),
-            (_APART, t.select(is_even, "%inner", 0), 1),
+            (_STEP, t.select(is_halved, twice, "%inner"), twice),
+            (_APART, t.select(is_halved, "%inner", 0), 1),
             (_BESIDE, 1, 2),
             (_GROUP, row, t.op("mul", count, twice)),
-            (_COUNT, t.select(is_even, half, "%points"), count),
+            (_COUNT, t.select(is_halved, half, "%points"), count),
         )
         t.set_word("%job", side + _BASE, base, "ptr")
         for word, of_real, of_complex in values:

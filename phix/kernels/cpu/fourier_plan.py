@@ -2,7 +2,7 @@
 
 A size with a prime factor above ``fourier_passes.LARGEST`` is transformed as a convolution with
 exp(i pi j^2 / n), by transforms of a larger size (L. I. Bluestein, 1970). 2 n real numbers are
-transformed as n complex ones.
+transformed as n complex ones, but for few.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ SLOTS, SLOTS_OF_LARGE, LARGE, LARGEST = 16, 2, 4 << 20, 128 << 20
 _ODD = (1, 3, 5, 9, 15)
 _PAD = 16  # numbers behind a table: vectors are read to their end
 
-Sized = tuple[str, int, int]  # what LLVM calls a number, its bytes, the lanes of a vector
+# Real numbers up to so many are transformed as complex ones, which rounds less often.
+_WHOLE = 16
+
+
+def halves(t: Lanes) -> str:
+    """Whether so many real numbers are transformed as half as many complex ones."""
+    is_even = t.test("eq", t.op("and", "%points", 1), 0)
+    return t.both(is_even, t.test("sgt", "%points", _WHOLE))
 
 
 def _factored(t: Lanes, registers: int) -> str:
@@ -157,7 +164,7 @@ def _room(t: Lanes, table: int, count: str, planes: int, condition: str) -> None
 def _laid_out(t: Lanes) -> str:
     """The head of a plan: all but its tables."""
     is_real = t.test("ne", "%real", 0)
-    is_halved = t.both(is_real, t.test("eq", t.op("and", "%points", 1), 0))
+    is_halved = t.both(is_real, halves(t))
     length = t.select(is_halved, t.op("sdiv", "%points", 2), "%points")
     for word, value in (
         (POINTS, "%points"), (IS_REAL, "%real"), (LENGTH, length), (CORE, length), (NUMBERS, "0")
