@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from phix.kernels.cpu.fourier_text import Lanes, hexadecimal
+from phix.kernels.cpu.fourier_text import Lanes
 
 # Roots that are computed side by side.
 LANES = 4
@@ -141,6 +141,3 @@ def _vector(t: _Pairs, start: str, kind: str, size: int) -> None:
 
 def _ints(value: int) -> str:
     return f"<{', '.join([f'i64 {value}'] * LANES)}>"
-
-
-__all__ = ["LANES", "hexadecimal", "text"]
