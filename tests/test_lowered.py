@@ -240,6 +240,7 @@ PROGRAMS = {
         [normal(5, 6), normal(6, 6).astype("float16")],
     ),
     "rolled": (lambda x: ops.roll(x, [7]) + ops.roll(x, [1], [1]), [normal(20, 40)]),
+    "spectrum": (lambda x: ops.abs(phix.fft.fft2(x)), [normal(20, 30)]),
     "running totals": (lambda x: ops.cumsum(x, 0), [normal(200)]),
     "many short rows": (lambda x: ops.sort(x, 1), [normal(6, 5)]),
     "scan": (

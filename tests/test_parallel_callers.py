@@ -115,10 +115,15 @@ def constants(x: Any, w: Any) -> Any:
 
 
 def with_python(x: Any, w: Any) -> Any:
-    return ops.abs(phix.fft.fft(ops.tanh(x))) + 1.0, ops.matmul(x, w)
+    made = phix.pure_callback(np.cos, phix.spec(x.shape, "float32"), ops.tanh(x))
+    return ops.abs(made) + 1.0, ops.matmul(x, w)
 
 
-FUNCTIONS = (layers, network, steps, constants, with_python)
+def spectra(x: Any, w: Any) -> Any:
+    return ops.abs(phix.fft.fft(ops.tanh(x))) + 1.0, ops.real(phix.fft.ifft2(w))
+
+
+FUNCTIONS = (layers, network, steps, constants, with_python, spectra)
 
 
 @pytest.mark.parametrize("is_donated", [False, True])

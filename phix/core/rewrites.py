@@ -63,6 +63,7 @@ for _row in (
     ("dot_products", "fusion", "a product with one column, or of one, is a loop of sums, or terms"),
     ("joined_columns", "fusion", "one matrix times many columns, one by one, is one product"),
     ("own_products", "fusion", "products of real matrices run in the engine's threads, not BLAS's"),
+    ("own_transforms", "fusion", "Fourier transforms run in the engine's threads, not SciPy's"),
     ("direct_products", "fusion", "a product of small matrices is written out for its sizes"),
     ("thin_products", "fusion", "products of few rows or columns read the other operand in order"),
     ("winograd", "fusion", "convolutions by 3 x 3 filters take fewer products, tile by tile"),

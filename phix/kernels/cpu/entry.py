@@ -14,6 +14,7 @@ from phix.kernels.cpu import (
     blas,
     direct_products,
     faults,
+    fourier_call,
     jit,
     long_loops,
     parallel_callers,
@@ -81,7 +82,7 @@ class _Entry(Steps):
         parts = []
         for library in sorted(module.libraries):
             own = _declared(library) or streaming.wrapper(library)
-            own = own or direct_products.wrapper(library)
+            own = own or direct_products.wrapper(library) or fourier_call.wrapper(library)
             if own is None and rewrites.is_on("own_products"):
                 own = product.wrapper(library)
             text_of, needs = own or blas.wrapper(library)

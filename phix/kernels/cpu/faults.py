@@ -22,8 +22,8 @@ RAISED = 2  # the address of an exception as Numba writes it down: pickled bytes
 REFUSED = 3  # the error code of MPI, in a step between ranks
 
 WORDS = 3
-# The routines that products call, whichever library they are of: ours take memory for panels.
-ROUTINES = frozenset({"gemm_float32", "gemm_float64"})
+# The routines that products call, whichever library they are of, and transforms: ours take memory.
+ROUTINES = frozenset({"gemm_float32", "gemm_float64", "fft_float32", "fft_float64"})
 KEY = ("fault", "fault")  # the block among the names of a function, and the parameters of a kernel
 
 

@@ -35,6 +35,7 @@ _METH_FASTCALL = 0x80
 _PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
 _PROVIDERS |= {"phix_numba_runtime": "..numba.calls"}
 _PROVIDERS |= {f"phix_product_{dtype}": "product_code" for dtype in ("float32", "float64")}
+_PROVIDERS |= {f"phix_fft_{dtype}": "fourier_code" for dtype in ("float32", "float64")}
 _CALLS = re.compile(r"^declare [^@\n]*@(phix_(?!linked_)\w+)\(", re.MULTILINE)
 _LINKED = re.compile(rf"^declare [^@\n]*@({linked.PREFIX}\w+)\(", re.MULTILINE)
 

@@ -11,7 +11,7 @@ from phix.core import stages
 from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
-from phix.kernels.cpu import jit, product_code
+from phix.kernels.cpu import fourier_code, jit, product_code
 from phix.kernels.cpu.accumulators import accumulators
 from phix.kernels.cpu.advice import has_masked_stores
 from phix.kernels.cpu.asking import Asking
@@ -25,17 +25,27 @@ from phix.kernels.loops import text
 from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.effects import has_host_step
 from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram
-from phix.kernels.loops.target import CPU
+from phix.kernels.loops.target import CPU, Sizes
 from phix.kernels.schedule import inplace
 from phix.kernels.schedule.pipeline import Setting, lowered, run
 
-# Products are compiled while lowering goes on, and this CPU is asked for the width of its vectors.
+
+def _foresees(library: str, sizes: Sizes) -> None:
+    if library.startswith("fft_"):
+        fourier_code.begin(library)
+    else:
+        product_code.begin(library, sizes)
+
+
+# Products and transforms are compiled while lowering goes on, and this CPU is asked for the width
+# of its vectors.
 TARGET = replace(
     CPU,
     is_direct=product_code.is_direct,
-    foresees=product_code.begin,
+    foresees=_foresees,
     accumulators=accumulators,
     factors_by_lapack=True,
+    transforms_by_calls=True,
     calls_ranks=True,
 )
 

@@ -12,6 +12,7 @@ for one call at a time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from phix.core import dims as dm
@@ -23,9 +24,12 @@ from phix.kernels.loops.nodes import Buffer, Kernel
 
 # The state of the thread, while the lock is let go, among the names of a function; else null.
 KEY = ("lock", "state")
-# Work, in iterations, that takes some tens of microseconds; of a product, so many multiplications
-# are one. Of unknown sizes so many elements of arrays are taken for as much.
-LEAST_WORK, _MULTIPLICATIONS, LEAST_ELEMENTS = 1 << 17, 16, 1 << 16
+# Work, in iterations, that takes some tens of microseconds. Of unknown sizes so many elements of
+# arrays are taken for as much.
+LEAST_WORK, LEAST_ELEMENTS = 1 << 17, 1 << 16
+# Of products and transforms: where three sizes begin among the numbers that a call is given, and
+# how many iterations a multiplication is, or a point.
+_CALLS = {"gemm": (3, 1 / 16), "fft": (2, 4)}
 
 DECLARATIONS = (
     "declare ptr @PyEval_SaveThread()",
@@ -126,10 +130,13 @@ def _of_body(body: list[ir.Statement], unknown: int) -> int:
         elif isinstance(s, (ir.If, ir.While)):
             total += _of_body(s.body, unknown)
         elif isinstance(s, ir.LibraryCall):
-            sizes = [_extent(a, unknown) for a in s.arguments[3:6] if not isinstance(a, ir.Pointer)]
-            is_product = s.name.startswith("gemm_") and len(sizes) == 3
-            product = sizes[0] * sizes[1] * sizes[2] if is_product else 0
-            total += product // _MULTIPLICATIONS if is_product else unknown
+            first, factor = _CALLS.get(s.name.partition("_")[0], (None, 0))
+            if first is None:
+                total += unknown
+                continue
+            numbers = [a for a in s.arguments if not isinstance(a, ir.Pointer)]
+            sizes = (_extent(a, unknown) for a in numbers[first : first + 3])
+            total += int(math.prod(sizes) * factor)
     return total
 
 

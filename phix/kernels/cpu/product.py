@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phix.kernels.cpu import faults, jit, pool, threads, tiles
+from phix.kernels.cpu.fourier_call import forwarded
 from phix.kernels.cpu.tiles import KINDS, Text, Tile
 
 # Sums run over so many products, then go to memory: two panels stay in the first cache or second,
@@ -332,12 +333,7 @@ def wrapper(library: str) -> tuple[str, str] | None:
     routine, _, dtype = library.rpartition("_")
     if routine != "gemm" or dtype not in KINDS:
         return None
-    kinds = ", ".join(a.split()[0] for a in ARGUMENTS.split(", "))
-    called = f"call void @phix_product_{dtype}({ARGUMENTS})"
-    return (
-        f"define internal void @{library}({ARGUMENTS}) {{\n  {called}\n  ret void\n}}",
-        f"declare void @phix_product_{dtype}({kinds})",
-    )
+    return forwarded(library, f"phix_product_{dtype}", ARGUMENTS)
 
 
 def text(name: str, dtype: str, tile: Tile) -> str:

@@ -38,9 +38,13 @@ def begin(library: str, sizes: tuple[int | None, ...]) -> None:
 
 def address(name: str, dtype: str, vector_bytes: int, registers: int) -> int:
     """The machine code of a product, under a name that no other has."""
+    return loaded(name, partial(_text, name, dtype, vector_bytes, registers))
+
+
+def loaded(name: str, text: partial[str]) -> int:
+    """The address of the function of a module that takes memory and shares its work."""
     pool.bind()
     threads.bind()
-    text = partial(_text, name, dtype, vector_bytes, registers)
     (found,) = jit.addresses(text, (name,), is_final=True)
     return found
 

@@ -264,10 +264,32 @@ def _convolution(*arguments: Any) -> None:
             _put(_from(out, part * part_pitch + image * out_pitch), made, area)
 
 
+# -- transforms ----------------------------------------------------------------------------------
+def _fft(
+    kind: int, forward: int, points: int, outer: int, inner: int, divisor: int, rooted: int,
+    x: Memory, out: Memory,
+) -> None:  # fmt: skip
+    """Of C2C, R2C, C2R and R2ALL, along the middle one of three axes; divided by a number or its
+    root."""
+    half = points // 2 + 1
+    own, made = (half if kind == 2 else points), (half if kind == 1 else points)
+    given = x.read(outer * own * inner).reshape(outer, own, inner)
+    found: Any
+    if kind == 0:
+        found = np.fft.fft(given, axis=1) if forward else np.fft.ifft(given, axis=1) * points
+    elif kind in (1, 3):
+        found = np.fft.rfft(given, axis=1) if kind == 1 else np.fft.fft(given, axis=1)
+        found = found if forward else found.conj()
+    else:
+        found = np.fft.irfft(given.conj() if forward else given, points, 1) * points
+    found = found / (np.sqrt(divisor) if rooted else divisor)
+    out.write(found.astype(out.dtype).reshape(outer * made * inner))
+
+
 _ROUTINES: dict[str, Callable[..., None]] = {
     "gemm": _gemm, "trsm": _trsm, "potrf": _potrf, "getrf": _getrf, "stream": _stream,
     "geqrf": _geqrf, "orgqr": _orgqr, "ungqr": _orgqr, "gesdd": _gesdd, "syevd": _syevd,
     "heevd": _syevd,
     "attention": _attention, "querygrad": _query_gradient, "keygrad": _key_gradient,
-    "convolution": _convolution,
+    "convolution": _convolution, "fft": _fft,
 }  # fmt: skip

@@ -54,6 +54,8 @@ class Target:
     ``sorts_in_loops``: rows are sorted by loops; else host steps call what its library has.
     ``factors_by_lapack``: its code calls a LAPACK for orthonormal factors and eigenvalues; else
     host steps call what its library has.
+    ``transforms_by_calls``: its code has Fourier transforms, along one axis a call; else host steps
+    call what its library has.
     ``ranks_by_rows``: steps between ranks are given whole memory, a row a rank in front, in a dtype
     that libraries for them add; ``calls_ranks``: its code calls MPI by a group's port where there
     is one. Else they are one host step each.
@@ -66,8 +68,8 @@ class Target:
     to one. ``is_direct(library, sizes)``: whether a product of so many rows, columns and terms is
     code of its own for these sizes, so that one of more rows is best cut into blocks of so many.
     ``foresees(library, sizes)`` is told of a call of a product, its rows, columns and terms
-    where they are known, as soon as it is sure that there will be one, so that its code can be made
-    beside the lowering of all else.
+    where they are known, or of a transform, as soon as it is sure that there will be one, so that
+    its code can be made beside the lowering of all else.
     """
 
     sums_in_memory: bool = True
@@ -79,6 +81,7 @@ class Target:
     tiles_in_loops: bool = True
     sorts_in_loops: bool = True
     factors_by_lapack: bool = False
+    transforms_by_calls: bool = False
     ranks_by_rows: bool = False
     calls_ranks: bool = False
     attention_size: int = 0

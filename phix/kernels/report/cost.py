@@ -330,7 +330,7 @@ class _Counter:
             self._traffic_of(pointers, call, [times * self._bytes(b) for b in pointers])
             return
         flops, elements = rule(*sizes)
-        is_complex = dt.is_complex(pointers[-1].dtype)
+        is_complex = dt.is_complex(pointers[-1].dtype) and rule is not _fft
         self.flops += times * flops * (4 if is_complex else 1)
         self._traffic_of(pointers, call, [times * n * b.dtype.itemsize
                                      for n, b in zip(elements, pointers)])  # fmt: skip
@@ -400,11 +400,23 @@ def _orgqr(m: DimLike, n: DimLike, k: DimLike, room: DimLike) -> Any:
     return dm.floordiv(4 * m * n * k, 3), (m * n, k, 0, 1)
 
 
+def _fft(
+    kind: DimLike, forward: DimLike, points: DimLike, outer: DimLike, inner: DimLike, *rest: DimLike
+) -> Any:
+    """As ``_fourier``; of a size that is not known, moves alone."""
+    batch, half = outer * inner, dm.floordiv(points, 2) + 1
+    each = 0.0
+    if isinstance(points, int):
+        each = (5 if kind == 0 else 2.5) * points * math.log2(points)
+    given, made = (half if kind == 2 else points), (half if kind == 1 else points)
+    return batch * round(each), (batch * given, batch * made)
+
+
 # The beginning of a routine's name -> rule: from its sizes to its operations, and to the elements
 # behind each of its pointers.
 _LIBRARY: dict[str, Callable[..., tuple[DimLike, tuple[DimLike, ...]]]] = {
     "gemm_": _gemm, "trsm_": _trsm, "getrf_": _getrf, "potrf_": _potrf,
-    "geqrf_": _geqrf, "orgqr_": _orgqr, "ungqr_": _orgqr,
+    "geqrf_": _geqrf, "orgqr_": _orgqr, "ungqr_": _orgqr, "fft_": _fft,
 }  # fmt: skip
 
 
