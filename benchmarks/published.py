@@ -64,13 +64,18 @@ def load() -> None:
             importlib.import_module(f"benchmarks.{found.name}")
 
 
+def own() -> Library:
+    """phix."""
+    import phix
+    import phix.scipy.special
+
+    modules = (phix.numpy, phix, phix, phix.nn.functional, phix.scipy.special, phix.random)
+    return Library("phix", *modules)
+
+
 def libraries() -> dict[str, Library]:
     import jax
     import jax.scipy.special
 
-    import phix
-    import phix.scipy.special
-
-    ours = (phix.numpy, phix, phix, phix.nn.functional, phix.scipy.special, phix.random)
     theirs = (jax.numpy, jax, jax.lax, jax.nn, jax.scipy.special, jax.random)
-    return {"phix": Library("phix", *ours), "jax": Library("jax", *theirs)}
+    return {"phix": own(), "jax": Library("jax", *theirs)}
