@@ -105,6 +105,8 @@ def _product(
 ) -> Value:
     product = Product(b, x, y, transpose_x, transpose_y, meta)
     is_narrow = meta.dtype in (dt.float16, dt.bfloat16)  # a loop would sum in the wider dtype
+    if dm.is_one(product.k) and not is_narrow and rewrites.is_on("dot_products"):
+        return product.of_one_term()
     in_loops = (product.is_small or product.is_dots) and not is_narrow
     computed = dt.float32 if is_narrow else meta.dtype
     thin = None if in_loops else thin_products.writer(product, computed)
@@ -182,17 +184,29 @@ class Product:
 
     @property
     def is_dots(self) -> bool:
-        """Whether each result is a sum along memory, or one term: a loop reads once, and at once
-        goes on with what it found."""
+        """Whether each result is a sum along memory: a loop reads once, and at once goes on with
+        what it found."""
         columns = dm.is_one(self.n) and not self.transpose_x
         rows = dm.is_one(self.m) and self.transpose_y
-        one = columns or rows or dm.is_one(self.k)
         is_own = self.meta.dtype in self.b.target.own_products
-        return one and is_own and rewrites.is_on("dot_products")
+        return (columns or rows) and is_own and rewrites.is_on("dot_products")
 
     def stack_index(self, dims: dm.Shape, batch: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The batch indices of an operand, broadcast."""
         return broadcast_indices(self.b, dims[:-2], self.batch[: len(batch)], batch)
+
+    def of_one_term(self) -> Value:
+        """Computed where it is read: an element is one of ``x`` times one of ``y``."""
+        dtype, has_rows, has_columns = self.meta.dtype, len(self.x.dims) > 1, len(self.y.dims) > 1
+
+        def at(idx: tuple[Expr, ...]) -> Element:
+            batch, matrix = idx[: len(self.batch)], idx[len(self.batch) :]
+            i = matrix[0] if has_rows else ZERO
+            j = matrix[-1] if has_columns else ZERO
+            term = self._left(batch, i, ZERO, dtype) * self._right(batch, ZERO, j, dtype)
+            return SUM.combine(constant(0, dtype), term)
+
+        return Value(self.meta.dims, dtype, at, cost=self.x.cost + self.y.cost + 2)
 
     def by_library(self, out: Buffer) -> None:
         """One gemm for each matrix of the batch; a shared right operand makes it one gemm."""
