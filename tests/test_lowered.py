@@ -54,6 +54,33 @@ def softmax_of_network(x, w):
     return shifted / ops.sum(shifted, 1, keepdim=True)
 
 
+def test_what_is_gathered_is_stored_where_it_is_read_again():
+    def neighbours(x, places):
+        wide = ops.gather(x, places)
+        return ops.tanh(wide[:-2]) + ops.exp(wide[2:])
+
+    text = phix.jit(neighbours).lower(normal(20), np.arange(12)).as_text("loop ir")
+    assert text.count("x0[maximum") == 1 and "temp t0: float32[12]" in text
+    once = phix.jit(lambda x, places: ops.exp(ops.gather(x, places)))
+    assert "temp" not in once.lower(normal(20), np.arange(12)).as_text("loop ir")
+
+
+def test_a_product_of_one_term_is_computed_where_it_is_read():
+    def added(total, x, y):
+        return total + x @ y + ops.transpose(y, [1, 0]) @ ops.transpose(x, [1, 0])
+
+    args = normal(30, 30), normal(30, 1), normal(1, 30)
+    lowered = phix.jit(added).lower(*args)
+    assert "temp" not in lowered.as_text("loop ir") and len(lowered.fusion().kernels) == 1
+    total, x, y = args
+    np.testing.assert_allclose(phix.jit(added)(*args), total + x @ y + (x @ y).T, rtol=1e-6)
+    assert np.array_equal(phix.jit(added)(*args), added(*map(phix.to_tensor, args)))
+    for shapes in (((1,), (1, 4)), ((3, 1), (1,)), ((2, 3, 1), (1, 4)), ((3, 1), (2, 1, 4))):
+        x, y = (normal(*s) for s in shapes)
+        found = phix.jit(lambda x, y: 2.0 * (x @ y))(x, y)
+        np.testing.assert_allclose(found, 2.0 * (x @ y), rtol=1e-6)
+
+
 def test_the_fusion_report_says_what_each_kernel_holds_and_why_buffers_are_there():
     lowered = phix.jit(softmax_of_network).lower(normal(60, 30), normal(30, 50))
     report, graph = lowered.fusion(), lowered.graph

@@ -60,7 +60,11 @@ for _row in (
     ("put_as_choice", "fusion", "a put at one place of each row of a constant is pointwise"),
     ("transposed_operands", "fusion", "a product takes a transposed operand as it lies"),
     ("small_products", "fusion", "a product of tiny matrices is a loop, no call of a library"),
-    ("dot_products", "fusion", "a product with one column is a loop of sums, one of one term pointwise"),
+    (
+        "dot_products",
+        "fusion",
+        "a product with one column is a loop of sums, one of one term pointwise",
+    ),
     ("joined_columns", "fusion", "one matrix times many columns, one by one, is one product"),
     ("own_products", "fusion", "products of real matrices run in the engine's threads, not BLAS's"),
     ("own_transforms", "fusion", "Fourier transforms run in the engine's threads, not SciPy's"),

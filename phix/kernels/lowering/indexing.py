@@ -12,6 +12,9 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
 Indices = tuple[Expr, ...]
+# Scalar operations that it takes to keep an index from the data inside, and what reading there
+# takes beyond reading in order.
+_FOUND = 5
 
 
 def wrapped(b: Builder, index: Element, size: dm.DimLike) -> Expr:
@@ -28,7 +31,7 @@ def wrapped(b: Builder, index: Element, size: dm.DimLike) -> Expr:
     return sc.binary("maximum", sc.binary("minimum", i, n - 1), ZERO)
 
 
-@lowering("gather", "move")
+@lowering("gather", "move", _FOUND)
 def gather(b: Builder, x: Value, index: Value, axis: int, *, task: Task) -> Value:
     rank = len(task.out.dims) - len(x.dims) + 1
 
@@ -38,10 +41,10 @@ def gather(b: Builder, x: Value, index: Value, axis: int, *, task: Task) -> Valu
         i = wrapped(b, b.element(index, where), x.dims[axis])
         return b.element(x, (*idx[:axis], i, *idx[axis + rank :]))
 
-    return Value(task.out.dims, x.dtype, at, None, x.cost + 4)
+    return Value(task.out.dims, x.dtype, at, None, x.cost + _FOUND)
 
 
-@lowering("gather_nd", "move")
+@lowering("gather_nd", "move", _FOUND)
 def gather_nd(b: Builder, x: Value, index: Value, *, task: Task) -> Value:
     depth = index.dims[-1]
     assert isinstance(depth, int), "gather_nd needs a known last dim of the index"
@@ -53,10 +56,10 @@ def gather_nd(b: Builder, x: Value, index: Value, *, task: Task) -> Value:
         ]
         return b.element(x, (*own, *idx[rank:]))
 
-    return Value(task.out.dims, x.dtype, at, None, x.cost + 4)
+    return Value(task.out.dims, x.dtype, at, None, x.cost + _FOUND)
 
 
-@lowering("take_along_axis", "move")
+@lowering("take_along_axis", "move", _FOUND)
 def take_along_axis(b: Builder, arr: Value, indices: Value, axis: int, *, task: Task) -> Value:
     dims = task.out.dims
 
@@ -67,4 +70,4 @@ def take_along_axis(b: Builder, arr: Value, indices: Value, axis: int, *, task: 
         own[axis] = i
         return b.element(arr, tuple(own))
 
-    return Value(dims, arr.dtype, at, None, arr.cost + 4)
+    return Value(dims, arr.dtype, at, None, arr.cost + _FOUND)

@@ -239,7 +239,7 @@ def _cost_of(equation: Equation) -> int:
     if kind == "reduce":
         return fusion.REDUCTION_COST
     if equation.op.name in RULES:
-        return 0
+        return RULES[equation.op.name].cost
     own = [a.meta.dtype for a in gr.flat(equation.inputs)]
     dtypes = tuple([d if d.kind == "c" else ir.scalar_dtype(d) for d in own])
     return expansion.cost(equation.op.name, dtypes, _named_attrs(equation))

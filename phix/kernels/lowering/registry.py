@@ -61,11 +61,13 @@ class Task:
 
 @dataclass(frozen=True)
 class LoweringRule:
-    """How a primitive is lowered; ``kind`` says how it reads its inputs."""
+    """How a primitive is lowered; ``kind`` says how it reads its inputs, ``cost`` how many scalar
+    operations it takes to find out where an element is to be read."""
 
     kind: str
     function: Callable[..., Any]
     takes_task: bool
+    cost: int = 0
 
     def __call__(self, b: Builder, task: Task, args: tuple[Any, ...]) -> Any:
         if self.takes_task:
@@ -77,10 +79,13 @@ RULES: dict[str, LoweringRule] = {}
 registries.additions("lowerings", RULES)
 
 
-def lowering(op_name: str, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def lowering(
+    op_name: str, kind: str, cost: int = 0
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register ``rule(builder, *args)`` for a primitive: args in the op's order, tensors as Values.
 
-    ``kind`` says how it reads its inputs: see :mod:`phix.kernels.lowering.fusion`. The rule
+    ``kind`` says how it reads its inputs: see :mod:`phix.kernels.lowering.fusion`; ``cost`` is what
+    it takes to read elements at places from the data. The rule
     returns a Value, or a tuple for several outputs. One with a keyword ``task`` gets a
     :class:`Task`: the metas of the outputs, and who reads them.
     """
@@ -90,7 +95,8 @@ def lowering(op_name: str, kind: str) -> Callable[[Callable[..., Any]], Callable
             load_families()  # what somebody else registers takes the place of phix's own
         note_origin(op_name)
         rule_modules.note(("lowerings", op_name))
-        RULES[op_name] = LoweringRule(kind, rule, "task" in inspect.signature(rule).parameters)
+        takes_task = "task" in inspect.signature(rule).parameters
+        RULES[op_name] = LoweringRule(kind, rule, takes_task, cost)
         return rule
 
     return decorator
