@@ -48,14 +48,34 @@ def _convolved(name: str, a: Any, v: Any, mode: str, is_turned: bool) -> Any:
     y = ops.flip(y, [0]) if is_turned else y
     is_swapped = bool(x.shape[0] < y.shape[0])
     long, short = (y, x) if is_swapped else (x, y)
-    found = _sums(long, short)
     more, few = long.shape[0], short.shape[0]
+    if mode == "valid":
+        return _whole_sums(long, short)
+    found = _every_sum(long, short)
     if mode == "full":
         return found
-    if mode == "valid":
-        return found[few - 1 : more]
     start = (few - 1) // 2 if not (is_turned and is_swapped) else few // 2
     return found[start : start + more]
+
+
+def _whole_sums(x: Any, y: Any) -> Any:
+    """The sums that have a term for each element of the shorter ``y``."""
+    n, m = x.shape[0], y.shape[0]
+    if x.dtype not in (dt.float32, dt.float64) or not (isinstance(n, int) and isinstance(m, int)):
+        return _sums(x, y)[m - 1 : n]
+    image, taps = ops.reshape(x, (1, 1, 1, n)), ops.reshape(ops.flip(y, [0]), (1, 1, 1, m))
+    return ops.reshape(ops.conv2d(image, taps), (-1,))
+
+
+def _every_sum(x: Any, y: Any) -> Any:
+    """The full convolution; there is no term where one of the vectors has no element, as 0 times
+    infinity is none."""
+    n, m = x.shape[0], y.shape[0]
+    is_long = isinstance(n, int) and isinstance(m, int) and 1 < m and 2 * m <= n
+    if not is_long or x.dtype not in (dt.float32, dt.float64):
+        return _sums(x, y)
+    first, last = _sums(x[: m - 1], y)[: m - 1], _sums(x[n - m + 1 :], y)[m - 1 :]
+    return ops.concat([first, _whole_sums(x, y), last])
 
 
 def _sums(x: Any, y: Any) -> Any:
