@@ -54,6 +54,32 @@ def softmax_of_network(x, w):
     return shifted / ops.sum(shifted, 1, keepdim=True)
 
 
+def forces(q):
+    apart = ops.unsqueeze(q, [0]) - ops.unsqueeze(q, [1])
+    near = ops.sum(apart * apart, 2, keepdim=True) + 0.1
+    return ops.sum(apart * near**-1.5, 1)
+
+
+def test_what_a_loop_of_sums_would_compute_one_by_one_goes_in_vectors_before_it():
+    """The powers of distances are a row that is stored, in a loop of its own."""
+    text = phix.jit(forces).lower(normal(12, 3)).as_text("loop ir")
+    assert "local t0: float32[12]" in text and text.count("kernel ") == 1
+    plain = phix.jit(forces, disable="vectors_first").lower(normal(12, 3)).as_text("loop ir")
+    assert "local" not in plain
+
+    def kept(q, w):  # what is stored beside the sums stays a loop of its own
+        return ops.sum(ops.unsqueeze(q, [1]) * w, 0), ops.tanh(q * 2.0)
+
+    args = normal(20), normal(20, 6)
+    counts = [
+        phix.jit(kept, **switched).lower(*args).as_text("loop ir").count("kernel ")
+        for switched in ({}, {"disable": "vectors_first"})
+    ]
+    assert counts[0] == counts[1] + 1
+    for found, wanted in zip(phix.jit(kept)(*args), kept(*map(phix.to_tensor, args))):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
 def test_what_is_gathered_is_stored_where_it_is_read_again():
     def neighbours(x, places):
         wide = ops.gather(x, places)
@@ -269,6 +295,7 @@ PROGRAMS = {
     "rolled": (lambda x: ops.roll(x, [7]) + ops.roll(x, [1], [1]), [normal(20, 40)]),
     "spectrum": (lambda x: ops.abs(phix.fft.fft2(x)), [normal(20, 30)]),
     "running totals": (lambda x: ops.cumsum(x, 0), [normal(200)]),
+    "forces": (forces, [normal(12, 3)]),
     "many short rows": (lambda x: ops.sort(x, 1), [normal(6, 5)]),
     "scan": (
         lambda x: phix.scan(lambda c, r: (ops.tanh(c * r + c), c + r), x[0], x),

@@ -413,3 +413,24 @@ def test_quantiles_have_the_values_and_dtypes_of_numpy(method: str) -> None:
         phix.jit(lambda x: np.quantile(x, 0.5, weights=np.ones(3)))(x[:, 0])
     with pytest.raises(ValueError, match=r"percentile: q goes from 0 to 100, found 101"):
         np.percentile(phix.to_tensor(x), 101)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "complex128", "bool"])
+def test_convolutions_of_all_sizes_and_modes(dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    sizes = [(1, 1), (5, 1), (5, 2), (6, 3), (7, 3), (20, 4), (4, 20), (3, 3)]
+    for n, m in sizes:
+        a, v = (5.0 * rng.standard_normal(k) for k in (n, m))
+        a, v = (a > 0, v > 0) if dtype == "bool" else (a.astype(dtype), v.astype(dtype))
+        for mode in ("full", "same", "valid"):
+            for function in (np.convolve, np.correlate):
+                found, wanted = function(phix.to_tensor(a), v, mode), function(a, v, mode)
+                assert found.dtype == wanted.dtype, (n, m, mode)
+                np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_convolution_has_no_terms_beyond_its_vectors() -> None:
+    """0 times infinity would be NaN."""
+    a, v = np.arange(1.0, 9.0), np.array([1.0, np.inf, 2.0])
+    for mode in ("full", "same", "valid"):
+        assert np.array_equal(np.convolve(phix.to_tensor(a), v, mode), np.convolve(a, v, mode))

@@ -71,7 +71,7 @@ def _every_sum(x: Any, y: Any) -> Any:
     """The full convolution; there is no term where one of the vectors has no element, as 0 times
     infinity is none."""
     n, m = x.shape[0], y.shape[0]
-    is_long = isinstance(n, int) and isinstance(m, int) and 1 < m and 2 * m <= n
+    is_long = isinstance(n, int) and isinstance(m, int) and m > 1 and 2 * m <= n
     if not is_long or x.dtype not in (dt.float32, dt.float64):
         return _sums(x, y)
     first, last = _sums(x[: m - 1], y)[: m - 1], _sums(x[n - m + 1 :], y)[m - 1 :]

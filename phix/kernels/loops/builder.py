@@ -37,6 +37,8 @@ from phix.kernels.scalar.language import Complex, Expr
 
 # Up to this many weighted scalar operations a value is computed again rather than stored.
 CHEAP = 4
+# Above this many it pays to compute a value in vectors, and to read it from memory.
+DEAR = 16
 # Above this many, a kernel would be slow to compile and run out of registers.
 LARGEST_KERNEL = 3000
 
@@ -48,6 +50,7 @@ class _Frame:
     index: Expr | None
     extent: Expr | None
     body: list[ir.Statement]
+    kind: str = ""
     memo: dict[Any, Element] = field(default_factory=dict)
 
 
@@ -118,7 +121,8 @@ class Builder(DimExpressions):
         for frame in nest.frames[: level + 1]:
             if (value, key) in frame.memo:
                 return frame.memo[value, key]
-        if value.cost > CHEAP and self._is_wasteful(indices, level):
+        is_slow = value.cost > DEAR and self._is_one_by_one(level)
+        if is_slow or (value.cost > CHEAP and self._is_wasteful(indices, level)):
             self.materialize(value)
             if key[-1:] == ("flat",):
                 return self.flat_element(value, key[0])
@@ -155,6 +159,16 @@ class Builder(DimExpressions):
             for f in self._nest.frames[mutable + 1 : level + 1]
             if f.index is not None
         )
+
+    def _is_one_by_one(self, level: int) -> bool:
+        """Whether what is computed at that level is computed for one element after the other, and
+        not in vectors: in a loop of sums around another loop, in which it is the same."""
+        assert self._nest is not None
+        frames = self._nest.frames
+        is_on = self.target.sums_in_memory and rewrites.is_on("vectors_first")
+        if frames[level].kind != "reduction" or not is_on:
+            return False
+        return any(f.index is not None for f in frames[level + 1 :])
 
     # -- emitting --------------------------------------------------------------------------
     @contextmanager
@@ -216,7 +230,7 @@ class Builder(DimExpressions):
             return
         # named by depth, so that loops of two kernels can become one loop as they are
         index = sc.var(f"i{len(nest.frames) - 1}")
-        frame = _Frame(index, extent, [])
+        frame = _Frame(index, extent, [], kind)
         nest.level_of[index] = len(nest.frames)
         nest.frames.append(frame)
         try:

@@ -32,6 +32,8 @@ from phix.kernels.schedule.pipeline import Listener, Setting
 # How many steps back to look for a loop to join, and the size a joined loop may reach.
 _LOOK_BACK = 12
 _MOST_EXPRESSIONS = 1500
+# Expressions of floats that are much arithmetic: exp has some 20.
+_MUCH = 20
 _CALLS = "one of them calls a library"
 
 
@@ -196,6 +198,8 @@ def obstacle(first: Statement, second: Statement, conflicts: frozenset[Buffer]) 
         return _CALLS
     if _scalars_meet(first, second):
         return "one of them sets a scalar that the other reads"
+    if _is_slowed(first, second) or _is_slowed(second, first):
+        return "one of them is in vectors, and would be one by one in the other"
     for buffer in conflicts:
         slices = [c for c in conflicts if c.base is buffer]
         if slices:  # they are in question, each for itself
@@ -204,6 +208,18 @@ def obstacle(first: Statement, second: Statement, conflicts: frozenset[Buffer]) 
         elif not _is_aligned(buffer, first.index, [first, second]):
             return f"their iterations do not stay in their own slices of {buffer.name}"
     return ""
+
+
+def _is_slowed(leaf: For, sums: For) -> bool:
+    """Whether a loop of much arithmetic, which goes in vectors, would not in a loop of sums with
+    loops in it."""
+    if leaf.kind != "parallel" or sums.kind != "reduction" or not rewrites.is_on("vectors_first"):
+        return False
+    if not any(isinstance(s, For) for s in sums.body) or not all(
+        isinstance(s, ir.Store) for s in leaf.body
+    ):
+        return False
+    return sum(e.dtype.kind == "f" for e in ir.expressions(leaf.body)) > _MUCH
 
 
 def _has_other_slices(buffer: Buffer, slices: list[Buffer], loops: list[Statement]) -> bool:
