@@ -23,7 +23,7 @@ def regular(*dims: int, dtype: str = "float64") -> np.ndarray:
     x = RNG.normal(size=dims)
     if np.dtype(dtype).kind == "c":
         x = x + 1j * RNG.normal(size=dims)
-    return np.flip(x + 2 * np.eye(dims[-1]), -2).astype(dtype)
+    return np.flip(x + 2 * np.eye(*dims[-2:]), -2).astype(dtype)
 
 
 def near(found, wanted, tolerance: float = 1e-9) -> None:
@@ -54,6 +54,42 @@ def test_factors_are_those_of_scipy(shape: tuple[int, int]) -> None:
         near(factors, wanted_factors)
         assert (np.asarray(pivots) == wanted_pivots + 1).all()
     assert info.item() == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(3, 3), (5, 5), (8, 8), (7, 6), (6, 8)])
+def test_matrices_of_a_batch_have_the_factors_that_they_have_alone(
+    shape: tuple[int, int], dtype: str
+) -> None:
+    """Bit for bit, singular ones and such with NaN too: in registers and in loops."""
+    if dtype.startswith("c"):
+        shape = (min(shape[0], 6), min(shape[1], 6))
+    a = regular(9, *shape, dtype=dtype)
+    a[1, :, 1] = 0
+    a[2, 2, 2] = np.nan
+    a[3] = np.round(a[3])  # pivots of one size
+    a[4] = 0
+    factor = phix.jit(ops.lu)
+    together = factor(a)
+    for k, one in enumerate(a):
+        for found, wanted in zip(factor(one), together):
+            np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted)[k])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(9, 9), (32, 32), (33, 33), (20, 11), (11, 20)])
+def test_factors_of_a_batch_are_those_of_scipy(shape: tuple[int, int], dtype: str) -> None:
+    a = regular(6, *shape, dtype=dtype)
+    a[5, :, 0] = 0
+    factors, pivots, info = ops.lu(a)
+    tolerance = 1e-4 if dtype == "float32" else 1e-9
+    for k, one in enumerate(a[:5]):
+        for found, wanted in zip(ops.lu_unpack(factors[k], pivots[k]), scipy.linalg.lu(one)):
+            near(found, wanted, tolerance)
+    assert info.tolist() == [0, 0, 0, 0, 0, 1]
+    by_name = phix.vmap(lambda x: ops.lu(x)[0])
+    any_number = phix.jit(by_name, input_spec=[phix.spec(["n", *shape], dtype)])
+    near(any_number(a), factors, tolerance)
 
 
 @pytest.mark.parametrize("n", [3, 12])

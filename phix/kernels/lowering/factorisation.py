@@ -1,15 +1,18 @@
 """Lowerings of factorisations: LU and Cholesky.
 
-Small matrices are factored in registers, in straight-line code inside the loop over the batch;
-others by a LAPACK, one call a matrix. A LAPACK sees a C-ordered matrix as its transpose.
+Small matrices are factored in registers, in straight-line code inside the loop over the batch, by
+LU without a batch in loops where the factors are to lie; others by a LAPACK, one call a matrix. A
+LAPACK sees a C-ordered matrix as its transpose.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.dims import DimLike, Shape
 from phix.core.kernel_registry import provides
@@ -28,13 +31,16 @@ for _name in ("lu", "cholesky", "triangular_solve", "lu_solve"):
     provides(_name, "BLAS", BLAS_DTYPES)
 # Matrices with dims up to this are unrolled: above, the code grows faster than the time it saves.
 SMALL = 8
+# An LU in registers: of complex matrices, and of those of no batch, whose code fills no vectors.
+SMALL_COMPLEX, TINY = 6, 4
+FEW = 4  # so many matrices are no batch
 
 Rows = list[list[Element]]
 
 
 # -- elements, real or complex ------------------------------------------------------------------
-def is_small(*dims: DimLike) -> bool:
-    return all(isinstance(d, int) and d <= SMALL for d in dims)
+def is_small(*dims: DimLike, limit: int = SMALL) -> bool:
+    return all(isinstance(d, int) and d <= limit for d in dims)
 
 
 def divide(x: Any, y: Any) -> Any:
@@ -83,17 +89,29 @@ def first_element(b: Builder, at: tuple[Expr, ...], dims: Shape, rank: int = 2) 
 
 
 # -- lu -----------------------------------------------------------------------------------------
+def _lu_kind(x: Value, pivot: bool) -> str:
+    """Straight-line code takes a compiler a time that grows with the cube of the dims and more,
+    which a batch alone is worth: its matrices are lanes of vectors then."""
+    *lead, m, n = x.dims
+    most = TINY
+    if not isinstance(count := dm.product(tuple(lead)), int) or count > FEW:
+        most = SMALL_COMPLEX if x.dtype.kind == "c" else SMALL
+    if is_small(m, n, limit=most):
+        return "registers"
+    return "loops" if is_small(m, n) or not pivot else "library"
+
+
 @lowering("lu", "whole")
 def lu(b: Builder, x: Value, pivot: bool, *, task: Task) -> tuple[Value, ...]:
-    small = is_small(*x.dims[-2:])
+    kind = _lu_kind(x, pivot)
 
     def write(out: Buffer, pivots: Buffer, infos: Buffer) -> None:
-        if small:
+        if kind == "registers":
             _lu_in_registers(b, x, pivot, out, pivots, infos)
-        elif pivot:
-            _lu_by_library(b, x, out, pivots, infos)
+        elif kind == "loops":
+            _lu_in_loops(b, x, pivot, out, pivots, infos)
         else:
-            _lu_in_loops(b, x, out, pivots, infos)
+            _lu_by_library(b, x, out, pivots, infos)
 
     return b.written(task.metas, write)
 
@@ -158,8 +176,10 @@ def _lu_by_library(b: Builder, x: Value, out: Buffer, pivots: Buffer, infos: Buf
     b.fill(out, swapped(b, buffer_value(columns)))
 
 
-def _lu_in_loops(b: Builder, x: Value, out: Buffer, pivots: Buffer, infos: Buffer) -> None:
-    """Without exchanges: each row below loses its part in column k, k = 0, 1, ..."""
+def _lu_in_loops(
+    b: Builder, x: Value, pivot: bool, out: Buffer, pivots: Buffer, infos: Buffer
+) -> None:
+    """Where the result lies: each row below loses its part in column k, k = 0, 1, ..."""
     *lead, m, n = x.dims
     rows, columns = b.dim(m), b.dim(n)
     b.fill(out, converted(b, x, out.dtype))
@@ -171,7 +191,11 @@ def _lu_in_loops(b: Builder, x: Value, out: Buffer, pivots: Buffer, infos: Buffe
         (info,) = b.mutable(number(0, dt.int32))
         with b.loop(b.dim(pivots.dims[-1]), "reduction") as k:
             following = sc.cast(k + 1, dt.int32)
-            b.store(pivots, (*at, k), following)
+            if pivot:
+                place = _pivot_in_loops(b, load, k, rows)
+                with b.loop(columns) as j:
+                    exchange(b, out, (*at, k, j), (*at, sc.cast(place, dt.int64) - 1, j))
+            b.store(pivots, (*at, k), place if pivot else following)
             is_zero = sc.eq(magnitude(load(k, k)), 0)
             b.emit(ir.Assign((info,), (sc.select(is_zero & sc.eq(info, 0), following, info),)))
             with b.loop(rows - 1 - k, "reduction") as below:
@@ -182,6 +206,16 @@ def _lu_in_loops(b: Builder, x: Value, out: Buffer, pivots: Buffer, infos: Buffe
                     j = k + 1 + beside
                     b.store(out, (*at, i, j), load(i, j) - load(i, k) * load(k, j))
         b.store(infos, at, info)
+
+
+def _pivot_in_loops(b: Builder, load: Callable[..., Any], k: Expr, rows: Expr) -> Expr:
+    """See ``_pivot_row``."""
+    best, place = b.mutable(magnitude(load(k, k)), sc.cast(k + 1, dt.int32))
+    with b.loop(rows - 1 - k, "reduction") as below:
+        size = magnitude(load(k + 1 + below, k))
+        wins, row = size > best, sc.cast(k + 2 + below, dt.int32)
+        b.emit(ir.Assign((best, place), (sc.select(wins, size, best), sc.select(wins, row, place))))
+    return place
 
 
 @lowering("lu_permutation", "whole")
