@@ -216,3 +216,22 @@ def test_a_product_with_one_column_is_a_loop_of_sums() -> None:
     assert "gemm" not in lowered.as_text("loop ir")
     lowered = phix.jit(ops.matmul).lower(phix.spec(["n", 64]), phix.spec([64, 9]))
     assert "gemm" in lowered.as_text("loop ir")
+
+
+@pytest.mark.parametrize("count", [9, "n"])
+def test_rows_that_meet_one_transposed_matrix_are_one_product(count: Any) -> None:
+    """As reverse mode through ``vmap`` of a layer makes them."""
+    pull = phix.vmap(
+        lambda x, w: phix.grad(lambda x: ops.sum(ops.sin(x @ w)))(x), in_axes=(0, None)
+    )
+    lowered = phix.jit(pull).lower(phix.spec([count, 48]), phix.spec([48, 40]))
+    assert lowered.as_text("loop ir").count("gemm") == 2
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((9, 48)), rng.standard_normal((48, 40))
+    specs = [phix.spec([count, 48], "float64"), phix.spec([48, 40], "float64")]
+    found = phix.jit(pull, input_spec=specs)(x, w)
+    np.testing.assert_allclose(found, np.cos(x @ w) @ w.T, rtol=1e-12, atol=1e-12)
+    one = phix.jit(ops.matmul, static_argnums=(2, 3)).lower(
+        phix.spec([1, 48]), phix.spec([40, 48]), False, True
+    )
+    assert "gemm" not in one.as_text("loop ir")

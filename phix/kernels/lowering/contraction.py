@@ -187,7 +187,7 @@ class Product:
         """Whether each result is a sum along memory: a loop reads once, and at once goes on with
         what it found."""
         columns = dm.is_one(self.n) and not self.transpose_x
-        rows = dm.is_one(self.m) and self.transpose_y
+        rows = dm.is_one(self.rows) and self.transpose_y
         is_own = self.meta.dtype in self.b.target.own_products
         return (columns or rows) and is_own and rewrites.is_on("dot_products")
 
