@@ -74,8 +74,8 @@ class Settings:
         3, "scalar operations a byte", "work up to which a kernel waits for memory"
     )
     # -- the text of a program
-    most_steps: int = _program(128, "steps", "steps that stand in one function")
-    steps_of_a_part: int = _program(64, "steps", "steps of a part, where there are more")
+    most_steps: int = _program(32, "steps", "steps that stand in one function")
+    steps_of_a_part: int = _program(8, "steps", "steps of a part, where there are more")
     most_nested_loops: int = _program(
         8, "loops", "loops and branches up to which all stand in one function"
     )
