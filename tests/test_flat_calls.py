@@ -10,7 +10,9 @@ import pytest
 import phix
 from phix import ops
 from phix.api.flat_calls import MISS
+from phix.core.context import context
 from phix.core.errors import DonatedTensorError, LeakedTracerError
+from phix.core.places import Place
 
 TIMES = 6  # until a kind of arguments has its flat function, and some more
 
@@ -43,6 +45,9 @@ TREES: dict[str, Any] = {
     "a single value": lambda: (tensor(), {"x": tensor(3)}),
     "empty ones": lambda: (tensor(0), [tensor(2, 0)]),
     "dtypes": lambda: (tensor(3, dtype="int32"), tensor(3, dtype="float64")),
+    "arrays": lambda: (np.ones(3, "f"), {"x": np.arange(6).reshape(2, 3)}, np.ones((), "f")),
+    "arrays and tensors": lambda: (np.ones(3, "f"), [tensor(3), np.ones((2, 3)).T]),
+    "an array to be read": lambda: (np.broadcast_to(np.float32(2), (3,)),),
     "a view": lambda: (phix.Tensor(np.arange(12.0).reshape(3, 4).T), tensor(3)),
 }
 
@@ -158,3 +163,61 @@ def test_results_of_single_values_follow_the_device() -> None:
     often(jitted, tensor())
     (flat,) = jitted._flat
     assert flat((tensor(),)).known_key is None
+
+
+def test_results_do_not_show_the_arrays_that_were_lent() -> None:
+    jitted = phix.jit(lambda x, y: (x, y.reshape(-1), x + y[0], y[:1]))
+    x, y = np.ones(3, np.float32), np.ones((2, 3), np.float32)
+    results = often(jitted, x, y)
+    x[:], y[:] = 5, 7
+    for result, wanted in zip(results, ([1] * 3, [1] * 6, [2] * 3, [[1] * 3])):
+        np.testing.assert_array_equal(result, wanted)
+    for result, wanted in zip(jitted(x, y), ([5] * 3, [7] * 6, [12] * 3, [[7] * 3])):
+        np.testing.assert_array_equal(result, wanted)
+
+
+class Marked(np.ndarray):
+    """An array of a class of its own."""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        np.ones(3),
+        np.ones(4, "f"),
+        np.ones(6, "f")[::2],
+        np.ones((3, 1), "f"),
+        np.ones(3, ">f4"),
+        np.frombuffer(b"\0" + np.ones(3, "f").tobytes(), "f", 3, 1),
+        np.ones(3, "f").view(Marked),
+        tensor(3),
+    ],
+    ids=["dtype", "size", "stride", "dims", "order", "alignment", "class", "tensor"],
+)
+def test_arrays_of_other_kinds_are_left_to_the_long_way(other: Any) -> None:
+    jitted = phix.jit(lambda x: x * 2)
+    often(jitted, np.ones(3, np.float32))
+    (flat,) = jitted._flat
+    assert flat((other,)) is MISS
+    result = jitted(other)
+    np.testing.assert_array_equal(result, np.asarray(other) * 2)
+    assert result.dtype == phix.to_tensor(other).dtype
+
+
+def test_arrays_go_where_the_device_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    jitted, x = phix.jit(lambda x: x * 2), np.ones(3, np.float32)
+    often(jitted, x)
+    (flat,) = jitted._flat
+    with phix.device("cpu"):
+        np.testing.assert_array_equal(flat((x,)), [2, 2, 2])
+    monkeypatch.setattr(context, "place", Place("elsewhere", 0))
+    assert flat((x,)) is MISS
+
+
+def test_a_kind_that_comes_often_where_settings_differ_gets_no_function_there() -> None:
+    jitted, x = phix.jit(lambda x: x * 2), np.ones(3, np.float32)
+    with phix.debug.settings(most_steps=1):
+        for _ in range(TIMES):
+            jitted(x)
+        assert not jitted._flat
+    often(jitted, x)

@@ -15,6 +15,9 @@ leaves reads
         o0, = launch(a0.data, a1.data)
         r0 = new(Tensor); r0.data = o0; r0.known_key = None; r0._meta = None
         return r0
+
+A leaf may be a plain array of NumPy, which lends its memory for the call: it is known by its dtype,
+shape and flags, and results are kept apart from it.
 """
 
 from __future__ import annotations
@@ -22,7 +25,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phix.core import pytrees
+import numpy as np
+
+from phix.core import places, pytrees
+from phix.core.arrays import all_apart, plain_array
 from phix.core.context import context
 from phix.core.engines import Launcher
 from phix.core.tensor import Tensor
@@ -43,14 +49,14 @@ def flat_call(
     """The flat function for arguments like these: it gives their result, or MISS.
 
     Args:
-        args: tensors in dicts, lists, tuples.
+        args: tensors and arrays in dicts, lists, tuples.
         launch: runs the program on the data of the tensors, in the order of the flattened tree.
         out_tree: the structure of the result.
         keys: for each leaf of the result what every call gives it as its key; None: not known.
         count: of registrations, for which ``launch`` was found: see ``core.context``.
 
     Returns:
-        None where a container is none of those, or a leaf is no tensor.
+        None where a container is none of those, or a leaf is no tensor and no array as it is lent.
     """
     writer = _Writer()
     try:
@@ -61,8 +67,9 @@ def flat_call(
     writer.names |= {
         "launch": launch, "Tensor": Tensor, "new": Tensor.__new__, "MISS": MISS,
         "here": context, "count": count, "eager": context.interpreter,
+        "ndarray": np.ndarray, "all_apart": all_apart, "hosts": (None, places.CPU),
     }  # fmt: skip
-    writer.give(out_tree, keys, ", ".join(f"a{k}.data" for k in order))
+    writer.give(out_tree, keys, [writer.data(k) for k in order])
     scope = dict(writer.names)
     exec("\n".join(writer.text()), scope)
     made: FlatCall = scope["call"]
@@ -70,7 +77,11 @@ def flat_call(
 
 
 class _NotPlain(Exception):
-    """A container that is no dict, list or tuple, or a leaf that is no tensor."""
+    """A container that is no dict, list or tuple, or a leaf that is no tensor and no array."""
+
+
+# Of the flags of an array: that its elements lie in C order without gaps, and where CPUs read them.
+_CONTIGUOUS, _ALIGNED = 0x1, 0x100
 
 
 class _Writer:
@@ -79,6 +90,7 @@ class _Writer:
         self.taking: list[str] = []
         self.checks: list[str] = []
         self.giving: list[str] = []
+        self.lent: set[int] = set()  # the leaves that are arrays
         self.count = 0
 
     def constant(self, value: Any) -> str:
@@ -94,6 +106,7 @@ class _Writer:
             " try:",
             *(f"  {line}" for line in taking),
             "  if here.registrations != count or here.interpreter is not eager: return MISS",
+            *(["  if here.place not in hosts: return MISS"] if self.lent else []),
             " except AttributeError: return MISS",
             *(f" {line}" for line in self.giving),
         ]
@@ -108,6 +121,8 @@ class _Writer:
             key = self.constant(tree.key)
             self.checks.append(f"(a{number}.known_key or a{number}.key) is {key}")
             return number
+        if kind is np.ndarray:
+            return self.take_array(tree, name)
         if kind not in (dict, list, tuple):
             raise _NotPlain
         is_args = name == "args"  # always a tuple
@@ -126,11 +141,35 @@ class _Writer:
         numbers = [self.take(value, part) for value, part in zip(values, parts)]
         return dict(zip(tree, numbers)) if kind is dict else kind(numbers)
 
+    def take_array(self, array: np.ndarray, name: str) -> int:
+        """Write how an array is told from others; its number. It goes where arrays go by default,
+        which is the host where no ``phix.device`` says otherwise and no tensor is elsewhere."""
+        if plain_array(array) is not array or not places.is_host_alone():
+            raise _NotPlain
+        number = len(self.checks)
+        self.lent.add(number)
+        self.taking.append(f"a{number} = {name}")
+        dtype, shape = self.constant(array.dtype), self.constant(array.shape)
+        mask = _CONTIGUOUS | _ALIGNED
+        self.checks.append(
+            f"type(a{number}) is ndarray and a{number}.dtype is {dtype} "
+            f"and a{number}.shape == {shape} "
+            f"and a{number}.flags.num & {mask} == {array.flags.num & mask}"
+        )
+        return number
+
+    def data(self, number: int) -> str:
+        """What the program is run on, of a leaf."""
+        return f"a{number}" if number in self.lent else f"a{number}.data"
+
     # -- the result ------------------------------------------------------------------------
-    def give(self, out_tree: pytrees.TreeDef, keys: Sequence[Any], data: str) -> None:
+    def give(self, out_tree: pytrees.TreeDef, keys: Sequence[Any], data: list[str]) -> None:
         """Write how the program is run and its results put together."""
         outs = "".join(f"o{k}, " for k in range(len(keys)))
-        self.giving.append(f"{outs}= launch({data})" if outs else f"launch({data})")
+        run = f"launch({', '.join(data)})"
+        if self.lent:
+            run = f"all_apart({run}, ({''.join(f'a{k}, ' for k in sorted(self.lent))}))"
+        self.giving.append(f"{outs}= {run}" if outs else run)
         for k, key in enumerate(keys):
             known = "None" if key is None else self.constant(key)
             self.giving.append(

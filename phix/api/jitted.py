@@ -158,7 +158,12 @@ class Jitted(Generic[P, R]):
         key = (plain or call_key((treedef, static), tensors)) if runs else None
         found = self._known.get(key)
         if found is not None:
-            return found.traced.rebuild(_launched(found, tensors))
+            outs = _launched(found, tensors)
+            found.calls += 1
+            count = _here.registrations
+            if found.calls == _OFTEN and count >= 0 and not kwargs and not static:
+                self._flatten(found, args, flat, outs, count)
+            return found.traced.rebuild(outs)
         call = CallKind(treedef, tuple([x.meta for x in flat]), static, *around())
         order = None if plain is None else _order(treedef, len(flat))
 

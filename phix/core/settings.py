@@ -78,8 +78,8 @@ class Settings:
         None, "bytes", "temps and results of a jitted function; more is computed again, None: none"
     )
     # -- the text of a program
-    most_steps: int = _program(128, "steps", "steps that stand in one function")
-    steps_of_a_part: int = _program(64, "steps", "steps of a part, where there are more")
+    most_steps: int = _program(32, "steps", "steps that stand in one function")
+    steps_of_a_part: int = _program(8, "steps", "steps of a part, where there are more")
     most_nested_loops: int = _program(
         8, "loops", "loops and branches up to which all stand in one function"
     )

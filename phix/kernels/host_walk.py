@@ -8,7 +8,7 @@ them run (``block``), how the host reads a number (``value``), how storage is co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from phix.core import dims as dm
 from phix.kernels.loops import nodes as ir

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phix.kernels.cpu import jit
+from phix.kernels.cpu import jit, long_loops
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form
 from phix.kernels.loops.nodes import Store
@@ -40,6 +40,8 @@ METADATA = (
 # vectors across the loop around it, in gathers and scatters. Longer ones it leaves alone.
 _LEAST_ROLLED, _MOST_ROLLED = 16, 256
 _LONG = 64
+# What a loop around loops may do in all and still be written out: a small matrix, say.
+_MOST_WRITTEN_OUT = 256
 # Narrow rows that LLVM does not read side by side of itself: longer ones are vectors enough.
 _NARROW = range(9, 33)
 # The fewest neighbours that are worth a vector.
@@ -72,6 +74,17 @@ def _is_block(s: ir.Statement) -> bool:
     places that are a whole number of pages apart, and no CPU fetches them ahead of time."""
     is_long = isinstance(s, ir.For) and s.extent.fn == "const" and s.extent.data > _MOST_ROLLED
     return is_long and isinstance(s, ir.For) and s.kind == "reduction"
+
+
+def _is_long_around(loop: ir.For) -> bool:
+    """Whether a loop around loops does so much that the end of each iteration costs nothing.
+
+    LLVM sees few instructions in it, and writes out what a call copies or a long row of vectors
+    does for each of its iterations, one behind the other: that takes it several times as long.
+    """
+    if loop.extent.fn != "const" or not any(isinstance(s, ir.For) for s in loop.body):
+        return False
+    return long_loops.trips([loop], _MOST_WRITTEN_OUT) >= _MOST_WRITTEN_OUT
 
 
 def _is_masked(loop: ir.For) -> bool:
@@ -244,6 +257,7 @@ def advice(loop: ir.For | ir.While) -> str:
         (_stays_rolled, ROLLED),
         (_stays_apart, APART),
         (_is_paired, PAIRED),
+        (_is_long_around, ROLLED),
     )
     if loop.is_vector:
         return f", {(LANES if is_of_lanes(loop) else WIDE)[loop.extent.data]}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import NamedTuple
@@ -162,15 +163,42 @@ def text(name: str, dtype: str, sizes: Sizes, vector_bytes: int, registers: int)
     y, pitch = ("%y", sizes.pitch_y)
     if sizes.transpose_y:
         y, pitch = _in_order(t, sizes), sizes.columns
-    for block, height in zip(tiles.blocks, tiles.heights):
+    for blocks, height in _like(tiles):
         for first, end, rows in _runs(t, sizes, height):
-            with t.loop(first, end, rows, ROLLED) as row:
-                _tile(t, sizes, row, rows, block, y, pitch)
+            with _columns(t, blocks) as column, t.loop(first, end, rows, ROLLED) as row:
+                _tile(t, sizes, row, rows, blocks[0], t.at(y, column), t.at("%out", column), pitch)
     passed = "ptr noalias %x, ptr noalias %y, ptr noalias %out"
     passed += ", i64 %rows" if sizes.is_most else ""
     vectors = {(v.lanes, v.used < v.lanes) for block in tiles.blocks for v in block}
     declared = "\n".join(line for v in sorted(vectors) for line in _declarations(kind, *v))
     return t.function(f"@{name}({passed})"), declared
+
+
+def _like(tiles: Tiling) -> Iterator[tuple[list[tuple[Vector, ...]], int]]:
+    """Blocks that differ in the place of their columns alone, one after the other."""
+    every = list(zip(tiles.blocks, tiles.heights))
+    while every:
+        first, height = every[0]
+        width = sum(v.used for v in first)
+        count = 0
+        for block, of_rows in every:
+            moved = tuple(v._replace(at=v.at + count * width) for v in first)
+            if (block, of_rows) != (moved, height):
+                break
+            count += 1
+        yield [block for block, _ in every[:count]], height
+        del every[:count]
+
+
+@contextmanager
+def _columns(t: Text, blocks: list[tuple[Vector, ...]]) -> Iterator[str]:
+    """A loop over blocks: how far its columns are behind those of the first one."""
+    if len(blocks) == 1:
+        yield "0"
+        return
+    width = blocks[1][0].at - blocks[0][0].at
+    with t.loop(0, len(blocks) * width, width, ROLLED) as column:
+        yield column
 
 
 def _declarations(kind: str, lanes: int, is_masked: bool) -> Iterator[str]:
@@ -203,9 +231,19 @@ def _type(kind: str, lanes: int) -> str:
 
 
 def _tile(
-    t: Text, sizes: Sizes, row: str, rows: int, block: tuple[Vector, ...], y: str, pitch: int
+    t: Text,
+    sizes: Sizes,
+    row: str,
+    rows: int,
+    block: tuple[Vector, ...],
+    y: str,
+    out: str,
+    pitch: int,
 ) -> None:
-    """So many rows of the result from ``row`` on, in the columns of a block."""
+    """So many rows of the result from ``row`` on, in the columns of a block.
+
+    ``y`` and ``out`` are where the columns are counted from.
+    """
     step, inner = (1, sizes.pitch_x) if sizes.transpose_x else (sizes.pitch_x, 1)
     left = t.at("%x", t.op("mul nsw", row, step))
     types = [_type(t.kind, v.lanes) for v in block]
@@ -222,15 +260,17 @@ def _tile(
     across = [_load(t, v, t.at(b, v.at)) for v in block]
     for r in range(rows):
         factor = t.load(t.at(a, r * step))
+        spreads = {1: factor}
         for c, (v, one) in enumerate(zip(block, types)):
-            x = factor if v.lanes == 1 else spread(t, t.kind, factor, v.lanes)
-            terms = f"{one} {x}, {one} {across[c]}, {one} %s{n}.{r}.{c}"
+            if v.lanes not in spreads:
+                spreads[v.lanes] = spread(t, t.kind, factor, v.lanes)
+            terms = f"{one} {spreads[v.lanes]}, {one} {across[c]}, {one} %s{n}.{r}.{c}"
             t.put(f"%n{n}.{r}.{c} = call {one} @llvm.fmuladd.{mangled(t.kind, v.lanes)}({terms})")
     t.put(f"%q{n}.next = add nuw nsw i64 %q{n}, 1")
     t.put(f"%more{n} = icmp slt i64 %q{n}.next, {sizes.inner}")
     t.put(f"br i1 %more{n}, label %terms{n}, label %sum{n}, {ROLLED}")
     t.lines.append(f"sum{n}:")
-    to = t.at("%out", t.op("mul nsw", row, sizes.pitch_out))
+    to = t.at(out, t.op("mul nsw", row, sizes.pitch_out))
     for r, c in cells:
         place, total = t.at(to, r * sizes.pitch_out + block[c].at), f"%n{n}.{r}.{c}"
         if sizes.adds:

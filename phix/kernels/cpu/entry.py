@@ -161,8 +161,11 @@ class _Entry(Steps):
         self.lines.append(f"  ret ptr {raised}")
 
     def _read_arguments(self) -> None:
-        """Read the array objects at the head, not in loops; LLVM drops what is not used."""
-        for buffer in self.segment.arguments:
+        """Read the array objects at the head, not in loops; LLVM drops what is not used.
+
+        Parts read those of their own, and the entry calls one after the other.
+        """
+        for buffer in () if self.is_in_parts(self.segment.steps) else self.segment.arguments:
             self.data(buffer)
             if buffer.strided:
                 self.strides(buffer)

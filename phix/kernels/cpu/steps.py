@@ -19,7 +19,7 @@ from phix.kernels.cpu import (
     rank_routines,
     threads,
 )
-from phix.kernels.cpu.known import DATA, Known
+from phix.kernels.cpu.known import DATA, STRIDES, Known
 from phix.kernels.cpu.llvm import KernelText, Parameter
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.calls import CallStep
@@ -28,6 +28,8 @@ from phix.kernels.loops.nodes import Buffer, Kernel, Step
 # A kernel of at most this many iterations is put into the loop around it.
 _TINY_TRIPS = 64
 _TINY_TEXT = 8000
+# How many scopes a part has outside its loops and branches: see ``Part.scopes``.
+_OUTERMOST = 2
 # What the functions of parts are passed besides dims and buffers.
 _PASSED = (faults.KEY, parallel_callers.KEY, rank_routines.KEY, *asking.KEYS)
 # What a piece of a shared loop is told, by the names its kernel has for it.
@@ -62,12 +64,15 @@ class Steps(Known):
         self.give(self.held[before:])
         del self.held[before:]
 
+    def is_in_parts(self, steps: list[Step]) -> bool:
+        """Whether there are so many outermost steps that they are printed as parts."""
+        return self.splits and len(steps) > settings.current().most_steps
+
     def _part_from(self, steps: list[Step], at: int) -> list[Step]:
         """The steps from there on that make a part; none where there are not many at all."""
-        bounds = settings.current()
-        if not self.splits or len(steps) <= bounds.most_steps:
+        if not self.is_in_parts(steps):
             return []
-        some = steps[at : at + bounds.steps_of_a_part]
+        some = steps[at : at + settings.current().steps_of_a_part]
         binds = (k for k, step in enumerate(some) if isinstance(step, ir.BindStep))
         return some[: next(binds, len(some))]
 
@@ -324,9 +329,16 @@ class Part(Steps):
 
     def known(self, key: Any) -> str | None:
         found = super().known(key)
-        if found is None and self._is_outside(key) and self.outer.known(key) is not None:
+        if found is None and self._is_outside(key) and self._is_had(key):
             found = self.scopes[0][key] = self._passed(key)
         return found
+
+    def _is_had(self, key: Any) -> bool:
+        return self._is_read_here(key) or self.outer.known(key) is not None
+
+    def _is_read_here(self, key: Any) -> bool:
+        """Whether it stands in an array object, which the part is passed."""
+        return not self.is_shared and key[0] in self.segment.places and key[1] in (DATA, STRIDES)
 
     def _is_outside(self, key: Any) -> bool:
         is_passed = key[0] == "dim" or key in _PASSED
@@ -334,8 +346,11 @@ class Part(Steps):
 
     def _passed(self, key: Any) -> str:
         what, field_of = key
-        if not self.is_shared and what in self.segment.places:
+        if self._is_read_here(key):
             self.takes_arguments = True
+            if len(self.scopes) == _OUTERMOST:
+                # LLVM looks from a load back to what was called last: many at the head take it long
+                return self._field(what, field_of)
             inside, self.lines = self.lines, self.head
             found = self._field(what, field_of)
             self.lines = inside

@@ -19,8 +19,8 @@ from phix.kernels.loops.nodes import (
     Step,
     Store,
 )
-from phix.kernels.loops.rewriting import substituted
 from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.bottom_up import bottom_up, with_operands
 from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule.pipeline import Setting
 
@@ -93,10 +93,9 @@ def _drop_blocks(body: list[Statement]) -> None:
 
 
 def _forwarded(body: list[Statement], temps: set[Buffer]) -> list[Statement]:
-    for block in _blocks(body):
-        for statement in list(block):
-            if isinstance(statement, Store) and statement.buffer in temps:
-                _forward(body, block, block.index(statement), statement)
+    if not any(isinstance(s, LibraryCall) for s in ir.walk(body)):
+        for block in _blocks(body):
+            _Forwarding(body, block, temps).run()
     return body
 
 
@@ -107,30 +106,53 @@ def _blocks(body: list[Statement]) -> Iterator[list[Statement]]:
             yield from _blocks(s.body)
 
 
-def _forward(body: list[Statement], block: list[Statement], at: int, store: Store) -> None:
-    buffer = store.buffer
-    if dt.is_complex(buffer.dtype):
-        return
-    if any(isinstance(s, LibraryCall) for s in ir.walk(body)):
-        return
-    if not _are_read_where_written(body, block, buffer):
-        return
-    load = _load_of(store)
-    plain = _plain(block[at + 1 :])
-    value = store.value
-    if buffer.dtype in (dt.float16, dt.bfloat16):
-        value = sc.cast(sc.cast(value, buffer.dtype), dt.float32)
-    if _changes_between(value, plain):
-        return
-    for s in plain:
+class _Forwarding:
+    """The temps of one block, from its first statement to its last.
+
+    Each expression of the block is gone through once: what reads a temp comes behind its store, so
+    that what was found for an expression still holds when more values are known.
+    """
+
+    def __init__(self, body: list[Statement], block: list[Statement], temps: set[Buffer]) -> None:
+        self.body, self.block, self.temps = body, block, temps
+        self.known: dict[Expr, Expr] = {}  # loads of temps, and expressions that were changed
+        self.movable: dict[Buffer, bool] = {}
+
+    def run(self) -> None:
+        at = 0
+        while at < len(self.block):
+            s = self.block[at]
+            self._change(s)
+            value = self._value_to_move(s, at) if isinstance(s, Store) else None
+            if value is None:
+                at += 1
+                continue
+            self.known[_load_of(s)] = value  # type: ignore[arg-type]
+            del self.block[at]
+
+    def _change(self, s: Statement) -> None:
         if isinstance(s, Store):
-            s.indices = tuple(substituted(i, {load: value}) for i in s.indices)
-            s.value = substituted(s.value, {load: value})
+            s.indices, s.value = tuple(map(self._changed, s.indices)), self._changed(s.value)
         elif isinstance(s, ir.Declare):
-            s.value = substituted(s.value, {load: value})
-        else:
-            s.values = tuple(substituted(v, {load: value}) for v in s.values)
-    del block[at]
+            s.value = self._changed(s.value)
+        elif isinstance(s, ir.Assign):
+            s.values = tuple(map(self._changed, s.values))
+
+    def _changed(self, root: Expr) -> Expr:
+        return bottom_up(root, self.known, with_operands) if self.known else root
+
+    def _value_to_move(self, store: Store, at: int) -> Expr | None:
+        """What is to stand where a store's place is read; None where the store stays."""
+        buffer, value = store.buffer, store.value
+        if buffer not in self.temps or dt.is_complex(buffer.dtype):
+            return None
+        if buffer not in self.movable:
+            self.movable[buffer] = _are_read_where_written(self.body, self.block, buffer)
+        if not self.movable[buffer]:
+            return None
+        if buffer.dtype in (dt.float16, dt.bfloat16):
+            value = sc.cast(sc.cast(value, buffer.dtype), dt.float32)
+        return None if _changes_between(value, _plain(self.block[at + 1 :])) else value
 
 
 def _are_read_where_written(body: list[Statement], block: list[Statement], buffer: Buffer) -> bool:
@@ -177,10 +199,10 @@ def _own_loads(statement: Statement, load: Expr) -> bool:
 
 def _changes_between(value: Expr, statements: Sequence[Statement]) -> bool:
     """Whether a statement changes something that ``value`` reads."""
-    probe = ir.Declare(value, value)
-    parts = list(ir.expressions([probe]))
-    loads = {e.data for e in parts if e.fn == "load"}
-    names = {e for e in parts if e.fn == "var"}
+    loads = {e.data for e in value.loads}
+    names: set[Expr] = set()
+    if any(isinstance(s, ir.Assign) for s in statements):
+        names = {e for e in ir.expressions([ir.Declare(value, value)]) if e.fn == "var"}
     for s in statements:
         if isinstance(s, Store) and s.buffer in loads:
             return True

@@ -137,6 +137,8 @@ def scalar_totals(body: list[Statement], loop: For) -> dict[Expr, str] | None:
                 changes.setdefault(target, []).append(value)
         else:
             others.extend(ir.roots(s))
+    if not changes:  # of most loops: no need to look at all that they compute
+        return {}
     found = {t: _operation([(v, t) for v in values]) for t, values in changes.items()}
     read = _parts([*others, *(operand for _, rest in found.values() for operand in rest)])
     if any(fn == "" for fn, _ in found.values()) or set(found) & read:

@@ -27,9 +27,10 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule.pipeline import Setting
 
-# So many rows at most, of so many operations together.
+# So many rows at most, of so many operations together: beside more of them, a load and a store of
+# a total cost nothing, and LLVM takes its time for each.
 MOST_ROWS = 8
-_MOST_OPERATIONS = 256
+_MOST_OPERATIONS = 128
 
 
 def several_rows(program: LoopProgram, _: Setting) -> None:
@@ -77,7 +78,7 @@ class _Rows:
         operations = sum(1 for e in ir.expressions(inner.body) if e.args)
         rows = min(MOST_ROWS, _MOST_OPERATIONS // max(operations, 1)) if totals else 0
         if loop.extent.fn == loop.start.fn == "const":
-            rows = min(rows, loop.extent.data - loop.start.data)
+            rows = _even(loop.extent.data - loop.start.data, rows)
         return _Rows(loop, inner, totals, rows) if totals and rows > 1 else None
 
     def loops(self, fresh: Expr, scalars: Iterator[int]) -> list[Statement]:
@@ -118,6 +119,13 @@ class _Rows:
                         block.append(ir.Declare(now[b], total))
                 block.append(Store(s.buffer, at, value))
         return [*block, *(Store(b, (self.totals[b],), value) for b, value in now.items())]
+
+
+def _even(length: int, most: int) -> int:
+    """Of how many rows, ``most`` or some fewer, groups are made, with none left over if possible:
+    those are a loop of their own."""
+    most = min(length, most)
+    return next((k for k in range(most, most // 2, -1) if length % k == 0), most)
 
 
 def _load(buffer: Buffer, index: Expr) -> Expr:
