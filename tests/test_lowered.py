@@ -98,6 +98,9 @@ def test_a_product_of_one_term_is_computed_where_it_is_read():
     args = normal(30, 30), normal(30, 1), normal(1, 30)
     lowered = phix.jit(added).lower(*args)
     assert "temp" not in lowered.as_text("loop ir") and len(lowered.fusion().kernels) == 1
+    turned = phix.jit(lambda t, x, y: t + ops.transpose(ops.matmul(x, y), [1, 0]))
+    text = turned.lower(*args).as_text("loop ir")
+    assert "temp" not in text and text.count("kernel ") == 1
     total, x, y = args
     np.testing.assert_allclose(phix.jit(added)(*args), total + x @ y + (x @ y).T, rtol=1e-6)
     assert np.array_equal(phix.jit(added)(*args), added(*map(phix.to_tensor, args)))

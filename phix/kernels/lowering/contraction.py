@@ -9,7 +9,9 @@ from typing import Any
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import graph as gr
 from phix.core import rewrites
+from phix.core.graph import Equation
 from phix.core.kernel_registry import provides
 from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
@@ -27,6 +29,7 @@ BLAS_DTYPES = (dt.float32, dt.float64, dt.complex64, dt.complex128)
 provides("matmul", "BLAS", BLAS_DTYPES)
 
 
+_NARROW = (dt.float16, dt.bfloat16)
 # Rows of a block of a product, and what may take their place where it divides all rows.
 _BLOCKS, _EQUAL_BLOCKS = (48, 24), range(12, 65)
 
@@ -65,7 +68,15 @@ def multiply(
     b.emit(LibraryCall(name, (*flags, *sizes, *pitches, *pointers), (out.buffer,), kept))
 
 
-@lowering("matmul", "whole")
+def _has_one_term(equation: Equation) -> bool:
+    """Whether each element of a product is one of ``x`` times one of ``y``: see ``_product``."""
+    (x, *_), (transpose_x, *_) = gr.flat(equation.inputs), equation.attrs
+    dims, dtype = x.meta.dims, gr.flat(equation.outputs)[0].meta.dtype
+    inner = dims[-2 if transpose_x and len(dims) > 1 else -1]
+    return dm.is_one(inner) and dtype not in _NARROW and rewrites.is_on("dot_products")
+
+
+@lowering("matmul", "whole", moves=_has_one_term)
 def matmul(
     b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool, *, task: Task
 ) -> Value:
@@ -104,7 +115,7 @@ def _product(
     b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool, meta: MetaTensor
 ) -> Value:
     product = Product(b, x, y, transpose_x, transpose_y, meta)
-    is_narrow = meta.dtype in (dt.float16, dt.bfloat16)  # a loop would sum in the wider dtype
+    is_narrow = meta.dtype in _NARROW  # a loop would sum in the wider dtype
     if dm.is_one(product.k) and not is_narrow and rewrites.is_on("dot_products"):
         return product.of_one_term()
     in_loops = (product.is_small or product.is_dots) and not is_narrow

@@ -228,7 +228,7 @@ def _kind_of(equation: Equation) -> str:
     if library_step.kernel_of(equation) is not None:
         return "whole"
     rule = RULES.get(equation.op.name)
-    return "pointwise" if rule is None else rule.kind
+    return "pointwise" if rule is None else rule.kind_of(equation)
 
 
 def _cost_of(equation: Equation) -> int:

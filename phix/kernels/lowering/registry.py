@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from phix.core import registries, rule_modules
+from phix.core.graph import Equation
 from phix.core.meta import MetaTensor
 from phix.core.rules import note_origin
 from phix.core.source import Source
@@ -62,12 +63,19 @@ class Task:
 @dataclass(frozen=True)
 class LoweringRule:
     """How a primitive is lowered; ``kind`` says how it reads its inputs, ``cost`` how many scalar
-    operations it takes to find out where an element is to be read."""
+    operations it takes to find out where an element is to be read. Equations for which ``moves``
+    holds read elements at other indices, whatever the kind of others.
+    """
 
     kind: str
     function: Callable[..., Any]
     takes_task: bool
     cost: int = 0
+    moves: Callable[[Equation], bool] | None = None
+
+    def kind_of(self, equation: Equation) -> str:
+        """How an equation reads its inputs."""
+        return "move" if self.moves is not None and self.moves(equation) else self.kind
 
     def __call__(self, b: Builder, task: Task, args: tuple[Any, ...]) -> Any:
         if self.takes_task:
@@ -80,12 +88,13 @@ registries.additions("lowerings", RULES)
 
 
 def lowering(
-    op_name: str, kind: str, cost: int = 0
+    op_name: str, kind: str, cost: int = 0, moves: Callable[[Equation], bool] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register ``rule(builder, *args)`` for a primitive: args in the op's order, tensors as Values.
 
     ``kind`` says how it reads its inputs: see :mod:`phix.kernels.lowering.fusion`; ``cost`` is what
-    it takes to read elements at places from the data. The rule
+    it takes to read elements at places from the data, ``moves`` says of which equations the kind
+    is "move". The rule
     returns a Value, or a tuple for several outputs. One with a keyword ``task`` gets a
     :class:`Task`: the metas of the outputs, and who reads them.
     """
@@ -96,7 +105,7 @@ def lowering(
         note_origin(op_name)
         rule_modules.note(("lowerings", op_name))
         takes_task = "task" in inspect.signature(rule).parameters
-        RULES[op_name] = LoweringRule(kind, rule, takes_task, cost)
+        RULES[op_name] = LoweringRule(kind, rule, takes_task, cost, moves)
         return rule
 
     return decorator
