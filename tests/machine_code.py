@@ -85,10 +85,11 @@ _MARK = " unoptimised"
 @lru_cache
 def _ends(_: frozenset[str]) -> set[str]:
     """The last passes that are made for each engine, where these rewrites are left out."""
+    from phix.core import rewrites
     from phix.kernels.schedule.pipeline import PIPELINES
 
     lists = (rows for name, rows in PIPELINES.items() if name != "every engine")
-    made = ([row.name for row in rows if row.is_on] for rows in lists)
+    made = ([r.name for r in rows if r.always or rewrites.is_on(r.name)] for rows in lists)
     return {names[-1] for names in made if names}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -589,31 +590,35 @@ def test_a_block_given_back_is_handed_out_again() -> None:
         give(block)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="madvise is asked on Linux alone")
+GROWING = """
+from phix.kernels.cpu import pool
+
+take, give = pool.functions()
+sizes = [(3 << 20) + (1 << 20) * k for k in range(6)]
+
+
+def taken(size):
+    block = take(size)
+    give(block)
+    return block
+
+
+for size in sizes:
+    largest = taken(size)
+assert {taken(size) for size in sizes[1:]} == {largest}  # the least is less than a quarter of none
+assert taken(256 << 10) != largest  # for which a block of megabytes is too much
+assert taken(sizes[-1]) == largest
+"""
+
+
 def test_a_block_takes_the_place_of_smaller_ones_that_it_can_stand_for() -> None:
-    """Products of growing sizes pack into one block in the end, not into one each."""
-    take, give = pool.functions()
-    sizes = [(3 << 20) + (1 << 20) * k for k in range(6)]
-    given = set()
-    for size in sizes:
-        block = take(size)
-        given.add(block)
-        give(block)
-    largest = take(sizes[-1])
-    give(largest)
-    again = set()
-    for size in sizes[1:]:  # the least is less than a quarter of none
-        block = take(size)
-        again.add(block)
-        give(block)
-    assert again == {largest}
-    small = take(256 << 10)  # for which a block of megabytes is too much
-    assert small != largest
-    give(small)
-    assert take(sizes[-1]) == largest
-    give(largest)
+    """Products of growing sizes pack into one block in the end, not into one each. In a process of
+    its own: others have left blocks in the pool."""
+    run = subprocess.run([sys.executable, "-c", GROWING], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="madvise is asked on Linux alone")
 def test_large_blocks_are_of_huge_pages() -> None:
     huge = 2 << 20
     take, give = pool.functions()

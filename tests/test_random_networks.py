@@ -90,7 +90,9 @@ def test_what_goes_wrong_is_found_and_blamed(monkeypatch: pytest.MonkeyPatch) ->
 def _is_plain(seed: int) -> bool:
     net = draw_network(seed)
     way = net.ways[0]
-    return net.dtype == "float32" and not (way.off or way.donated or way.unknown or way.work)
+    return net.dtype == "float32" and not (
+        way.off or way.donated or way.unknown or way.work or way.limited
+    )
 
 
 @pytest.mark.parametrize("seed", range(40, 52))

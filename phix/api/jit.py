@@ -113,9 +113,8 @@ def jit(
 
 
 def _jitted(function: Callable[..., Any], options: dict[str, Any]) -> Jitted[Any, Any]:
-    numbers, names, donated = (
-        _as_tuple(options[name]) for name in ("static_argnums", "static_argnames", "donate_argnums")
-    )
+    static, donate = options["static_argnums"], options["donate_argnums"]
+    numbers, names, donated = map(_as_tuple, (static, options["static_argnames"], donate))
     for setting, given in (("static", numbers), ("donate", donated)):
         check_places(function, f"{setting}_argnums", given)
     off = rewrites.checked(options["disable"], "jit")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
@@ -26,8 +26,10 @@ class IndexUpdate:
     def __getitem__(self, index: Any) -> IndexedUpdate:
         return IndexedUpdate(self.x, index)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise missing_update(name, is_indexed=False)
+    if not TYPE_CHECKING:  # for which there is no such attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise missing_update(name, is_indexed=False)
 
 
 class IndexedUpdate:
@@ -40,8 +42,10 @@ class IndexedUpdate:
     def __init__(self, x: TensorBase, index: Any) -> None:
         self.x, self.index = x, index
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise missing_update(name, is_indexed=True)
+    if not TYPE_CHECKING:  # for which there is no such attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise missing_update(name, is_indexed=True)
 
     def get(self) -> Tensor:
         """``x[index]``."""

@@ -148,18 +148,24 @@ class _Printer:
             self.lines, self.sizes[expr] = lines, name
         return name
 
-    def _is_size(self, expr: Expr) -> bool:
-        """Whether an expression, more than a name, is made of dims alone."""
-        known = self.of_dims.get(expr)
-        if known is None:
-            known = expr.fn in _OF_SIZES and all(
-                self._is_dim(a) or a.fn == "const" or self._is_size(a) for a in expr.args
-            )
-            self.of_dims[expr] = known
-        return known
-
-    def _is_dim(self, expr: Expr) -> bool:
-        return expr.fn == "var" and expr not in self.index_names and expr not in self.slots
+    def _is_size(self, root: Expr) -> bool:
+        """Whether an int or a flag, more than a name, is made of dims alone."""
+        known, stack = self.of_dims, [root]
+        while stack:
+            e, size = stack[-1], len(stack)
+            if e.fn in _LEAVES:
+                known[e] = not (e in self.index_names or e in self.slots)
+            elif e.fn not in _OF_SIZES or e.dtype.kind not in "bi":
+                known[e] = False
+            elif e not in known:
+                for a in e.args:
+                    if a not in known:
+                        stack.append(a)
+                if len(stack) > size:
+                    continue
+                known[e] = all(map(known.__getitem__, e.args))
+            stack.pop()
+        return known[root]
 
     def parameter(self, kind: str, what: Buffer | str) -> str:
         key = (kind, what)
@@ -409,9 +415,13 @@ class _Printer:
         values, stack = self.values, [root]
         while stack:
             expr, size = stack[-1], len(stack)
-            if not self._is_named(expr):
+            if expr not in values and expr.fn not in _LEAVES:
+                if expr.dtype.kind in "bi" and self._is_size(expr):
+                    self.know(values, expr, self.size(expr))
+                    stack.pop()
+                    continue
                 for a in reversed(() if expr.fn == "load" else expr.args):
-                    if not self._is_named(a):
+                    if a not in values and a.fn not in _LEAVES:
                         stack.append(a)
                 if len(stack) > size:
                     continue
@@ -419,16 +429,11 @@ class _Printer:
             stack.pop()
         return self.operand(root)
 
-    def _is_named(self, expr: Expr) -> bool:
-        return expr in self.values or expr.fn in _LEAVES or self._is_size(expr)
-
     def operand(self, expr: Expr) -> str:
-        """The name of a value that is known, of a leaf or of a size."""
+        """The name of a value that is known, or of a leaf."""
         name = self.values.get(expr)
         if name is not None:
             return name
-        if self._is_size(expr):
-            return self.size(expr)
         if expr.fn == "const":
             name = self.values[expr] = ins.constant(expr.data, expr.dtype)
             return name

@@ -449,9 +449,8 @@ class Builder(DimExpressions):
         """``value`` everywhere; it may be an unknown dim."""
         if isinstance(value, dm.Dim):
             size = sc.cast(self.dim(value), ir.scalar_dtype(dtype))
-            element: Element = (
-                Complex(size, sc.const(0.0, size.dtype)) if dtype.kind == "c" else size
-            )
+            pair = Complex(size, sc.const(0.0, size.dtype))
+            element: Element = pair if dtype.kind == "c" else size
         else:
             element = constant(value, dtype)
         return Value(dims, dtype, lambda _: element, lambda _: element)

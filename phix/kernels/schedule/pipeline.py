@@ -49,11 +49,6 @@ class LoopPass:
         found: Change = getattr(importlib.import_module(f"phix.kernels.{self.module}"), self.name)
         return found
 
-    @property
-    def is_on(self) -> bool:
-        """Whether the pass is to be made."""
-        return self.always or rewrites.is_on(self.name)
-
 
 PIPELINES: dict[str, tuple[LoopPass, ...]] = {
     # Outputs are given the memory of inputs while what reads is apart from what replaces.
@@ -131,7 +126,7 @@ def lowered(
 def run(target: str, program: LoopProgram, setting: Setting) -> None:
     """Make the changes of a list that are not switched off, in order."""
     for row in PIPELINES[target]:
-        if row.is_on:
+        if row.always or rewrites.is_on(row.name):
             stages.made(stages.LOOPS, row.name, partial(_changed, row.change, program, setting))
 
 
