@@ -217,7 +217,7 @@ def _expected(net: Network, args: Any, wide: list[Any], rng: Any) -> list[checki
 def _spread(net: Network, args: Any, rng: Any) -> list[list[Any]]:
     """Eager runs in the network's own dtype on inputs moved by rounding: they round elsewhere."""
     epsilon = checking.EPSILON[net.dtype]
-    return [eager(net, cast(checking.moved(args, epsilon, rng), net.dtype)) for _ in range(4)]
+    return [eager(net, cast(checking.moved(args, epsilon, rng), net.dtype)) for _ in range(12)]
 
 
 def _compare(
