@@ -744,3 +744,14 @@ def test_few_channels_are_read_side_by_side() -> None:
     x = np.arange(2 * 3 * 64 * 64, dtype="float32").reshape(2, 3, 64, 64)
     found = phix.jit(lambda x: ops.transpose(x, [0, 2, 3, 1]))(x)
     np.testing.assert_array_equal(found, x.transpose(0, 2, 3, 1))
+
+
+def test_llvm_sees_constants_and_not_how_sizes_were_made() -> None:
+    x = phix.to_tensor(np.arange(100))
+    rest = phix.jit(lambda x: x % 64)
+    assert "volatile" not in rest.lower(x).as_text("llvm")  # a division by 64 is a shift
+    spec = phix.spec(["n"])
+    sums = lambda x: ops.sum(ops.reshape(x, [2, x.shape[0] // 2]), axis=1)  # noqa: E731
+    halves = phix.jit(sums, input_spec=[spec])
+    assert "load volatile" in halves.lower(spec).as_text("llvm")
+    np.testing.assert_array_equal(halves(np.arange(6, dtype="f")), [3.0, 12.0])

@@ -41,6 +41,9 @@ _OF_SIZES = _DISGUISED | {
     "add", "sub", "mul", "neg", "and", "or", "xor", "eq", "ne", "lt", "le", "gt", "ge", "cast",
 }  # fmt: skip
 
+# What numbers are made of: of what changes in the kernel, of constants, of dims.
+_OTHER, _CONSTANT, _OF_DIMS = range(3)
+
 # Flags of the operations of an expression: none.
 _NO_FLAGS: Mapping[Expr, str] = MappingProxyType({})
 
@@ -100,7 +103,7 @@ class _Printer:
         self.slots: dict[Expr, str] = {}
         self.opaques: set[str] = set()
         self.sizes: dict[Expr, str] = {}
-        self.of_dims: dict[Expr, bool] = {}
+        self.of_dims: dict[Expr, int] = {}
         self.locals: dict[Buffer, str] = {}
         self.changing: set[Any] = ir.reads(kernel.body) & ir.writes(kernel.body)
         # the names of values, of indices, and what each open block has put into one of the two
@@ -149,23 +152,26 @@ class _Printer:
         return name
 
     def _is_size(self, root: Expr) -> bool:
-        """Whether an int or a flag, more than a name, is made of dims alone."""
+        """Whether an int or a flag, more than a name, is made of dims, and of constants besides."""
         known, stack = self.of_dims, [root]
         while stack:
             e, size = stack[-1], len(stack)
-            if e.fn in _LEAVES:
-                known[e] = not (e in self.index_names or e in self.slots)
+            if e.fn == "const":
+                known[e] = _CONSTANT
+            elif e.fn == "var":
+                known[e] = _OTHER if e in self.index_names or e in self.slots else _OF_DIMS
             elif e.fn not in _OF_SIZES or e.dtype.kind not in "bi":
-                known[e] = False
+                known[e] = _OTHER
             elif e not in known:
                 for a in e.args:
                     if a not in known:
                         stack.append(a)
                 if len(stack) > size:
                     continue
-                known[e] = all(map(known.__getitem__, e.args))
+                parts = list(map(known.__getitem__, e.args))
+                known[e] = _OTHER if _OTHER in parts else max(parts)
             stack.pop()
-        return known[root]
+        return known[root] == _OF_DIMS
 
     def parameter(self, kind: str, what: Buffer | str) -> str:
         key = (kind, what)
