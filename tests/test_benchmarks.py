@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import harness, numba_peers, peers, processes, report, rows_gpu, rows_numba
+from benchmarks import bounds, harness, numba_peers, peers, processes, report, rows_gpu, rows_numba
 from benchmarks.__main__ import load_rows
 from benchmarks.harness import Case, Measurement, Row
 from phix import ops
@@ -123,6 +123,19 @@ def test_measurements_are_shown_and_written(tmp_path: Path) -> None:
     assert "1 ms" in text and "jax 4.00 (1 rows)" in text
     harness.write_json(tmp_path / "found.json", found)
     assert harness.read_json(tmp_path / "found.json") == found
+
+
+def test_bounds_are_the_longest_of_three(monkeypatch: Any) -> None:
+    """Of 8 x 8: a product has 1,024 operations, exp 64 functions; 256 bytes a matrix."""
+    monkeypatch.setattr(bounds, "operations_a_second", lambda: 1e5)
+    monkeypatch.setattr(bounds, "functions_a_second", lambda: 1e3)
+    monkeypatch.setattr(bounds, "seconds_a_byte", lambda size: (1e-6, 5e-6))
+    x = np.ones((8, 8), np.float32)
+    of = lambda function, *args: bounds.bound(Case(args, {"phix": function}))  # noqa: E731
+    assert of(lambda x, y: x @ y, x, x) == bounds.Bound(pytest.approx(1024e-5), "operations")
+    assert of(ops.exp, x) == bounds.Bound(pytest.approx(64e-3), "functions")
+    assert of(lambda x: x + 1.0, x) == bounds.Bound(pytest.approx(256e-6 + 1280e-6), "memory")
+    assert bounds.bound(Case((x,), {"phix": ops.exp}, mode="uncompiled")) is None
 
 
 def test_a_program_for_any_size_is_beside_one_for_the_size() -> None:
