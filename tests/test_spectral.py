@@ -122,7 +122,7 @@ def test_one_program_for_all_sizes_and_lanes(n: int) -> None:
 def test_unread_vectors_are_not_computed() -> None:
     def calls(f: Any) -> list[str]:
         """LAPACK's character for what is wanted, of each call."""
-        text = phix.jit(f).lower(normal(4, 3)).sections["loop ir"]
+        text = phix.jit(f).lower(normal(12, 9)).sections["loop ir"]
         return [chr(int(job)) for job in re.findall(r"gesdd_float64\((\d+),", text)]
 
     for values in (phix.linalg.svdvals, lambda a: ops.svd(a)[1]):

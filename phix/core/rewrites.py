@@ -73,6 +73,7 @@ for _row in (
     ("winograd", "fusion", "convolutions by 3 x 3 filters take fewer products, tile by tile"),
     ("patches_in_bands", "fusion", "patches of a convolution are made for some rows at a time"),
     ("native_collectives", "fusion", "compiled code calls MPI, where Python had to"),
+    ("matrices_in_lanes", "fusion", "small matrices are factored side by side, one a lane"),
     ("sorting_networks", "fusion", "many short rows are sorted side by side, one a lane"),
     ("vectors_first", "fusion", "what a loop of sums would compute one by one is stored before it"),
     ("tiles", "fusion", "loops that read across memory go in tiles"),

@@ -247,11 +247,12 @@ def _is_multiple(e: Expr, size: int) -> bool:
 def advice(loop: ir.For | ir.While) -> str:
     """What LLVM is told of a loop, behind its last branch.
 
-    Where it finds how often a ``while`` of vectors runs, it would write all of them out.
+    Where it finds how often a loop around vectors runs, it would write all of them out.
     """
+    if any(map(is_of_lanes, ir.walk(loop.body))):
+        return f", {ROLLED}"
     if isinstance(loop, ir.While):
-        has_lanes = any(map(is_of_lanes, ir.walk(loop.body)))
-        return f", {ROLLED}" if has_lanes else ""
+        return ""
     rules = (
         (_is_masked, MASKED),
         (_stays_rolled, ROLLED),
