@@ -90,7 +90,7 @@ def test_a_pass_keeps_what_drawn_programs_compute(name: str) -> None:
         for seed in range(30):
             program = Drawn(seed).program
             for row in PASSES.values() if name == "all" else [PASSES[name]]:
-                row.change(program, Setting(Builder({})))
+                row(program, Setting(Builder({})))
             verify(name, program)
             for found, expected in zip(evaluate(program, X), wanted(seed), strict=True):
                 np.testing.assert_array_equal(found, expected, f"seed {seed}")

@@ -47,7 +47,7 @@ def _changes(outer: For, inner: For) -> dict[Expr, Expr] | None:
         return None
     changes: dict[Expr, Expr] = {}
     for linear in _indices(inner.body):
-        if not _depends(linear, both):
+        if not depends(linear, both):
             continue
         form = linear_form(linear)
         stride = None if form is None else form[0].pop(inner.index, None)
@@ -65,7 +65,7 @@ def _changes(outer: For, inner: For) -> dict[Expr, Expr] | None:
         changes[linear] = total
     known = set(changes)
     roots = (root for s in ir.walk(inner.body) for root in ir.roots(s))
-    return None if any(_depends(root, both, known) for root in roots) else changes
+    return None if any(depends(root, both, known) for root in roots) else changes
 
 
 def _indices(body: list[Statement]) -> Iterator[Expr]:
@@ -74,7 +74,7 @@ def _indices(body: list[Statement]) -> Iterator[Expr]:
     yield from (load.args[0] for load in ir.loads(body) if not load.data.strided)
 
 
-def _depends(root: Expr, indices: tuple[Expr, ...], known: set[Expr] | None = None) -> bool:
+def depends(root: Expr, indices: tuple[Expr, ...], known: set[Expr] | None = None) -> bool:
     """Whether ``root`` changes with one of the indices, ``known`` parts of it left out."""
     seen = set(known or ())
     stack = [root]

@@ -22,7 +22,6 @@ from phix.kernels.lowering.lower import lower
 # Hears of each try to join two kernels that share a buffer: the earlier one, the later one, and
 # why they stay two ("" where they became one).
 Listener = Callable[[Kernel, Kernel, str], None]
-Change = Callable[[LoopProgram, "Setting"], None]
 # What stands before all passes.
 LOWER = "lower"
 
@@ -44,10 +43,11 @@ class LoopPass:
     module: str
     always: bool = False  # whether it runs, and asks itself, where its rewrite is left out
 
-    @property
-    def change(self) -> Change:
-        found: Change = getattr(importlib.import_module(f"phix.kernels.{self.module}"), self.name)
-        return found
+    def __call__(self, program: LoopProgram, setting: Setting) -> LoopProgram:
+        """The program, changed."""
+        change = getattr(importlib.import_module(f"phix.kernels.{self.module}"), self.name)
+        change(program, setting)
+        return program
 
 
 PIPELINES: dict[str, tuple[LoopPass, ...]] = {
@@ -75,6 +75,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("share_loops", "schedule.sharing"),
         LoopPass("several_rows", "schedule.several_rows"),
         LoopPass("stream_results", "cpu.streaming"),
+        LoopPass("joined_rows", "cpu.joined_rows"),
         LoopPass("overlapping_vectors", "cpu.row_vectors"),
     ),
     # One thread, and memory of Python's: what is printed for people to read.
@@ -127,12 +128,7 @@ def run(target: str, program: LoopProgram, setting: Setting) -> None:
     """Make the changes of a list that are not switched off, in order."""
     for row in PIPELINES[target]:
         if row.always or rewrites.is_on(row.name):
-            stages.made(stages.LOOPS, row.name, partial(_changed, row.change, program, setting))
-
-
-def _changed(change: Change, program: LoopProgram, setting: Setting) -> LoopProgram:
-    change(program, setting)
-    return program
+            stages.made(stages.LOOPS, row.name, partial(row, program, setting))
 
 
 def _verify(name: str, program: LoopProgram) -> None:
