@@ -95,3 +95,41 @@ def test_marked_tests_verify_at_the_ends_of_lists_of_passes(
     without = {"overlapping_vectors", "stream_results", "several_rows"}
     with rewrites.without(frozenset(without)):
         assert verified(3.4375, each_pass=False) == [*ends, "share_loops"]
+
+
+def test_code_that_may_lose_masks_is_compiled_without_vectors_of_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ways = []
+    bodies = {True: b"\xc4\xc1\xf9\x50\xc4", False: b"\xc5\xf9\x6e\xc4"}
+
+    def optimised(text: str, is_final: bool, vectors: tuple[bool, bool]) -> str:
+        ways.append(vectors)
+        return text
+
+    def emitted(text: str) -> bytes:
+        return bodies[text == "always" or ways[-1][0]]
+
+    monkeypatch.setattr(jit, "_optimised", optimised)
+    monkeypatch.setattr(jit, "_machine", lambda: SimpleNamespace(emit_object=emitted))
+    monkeypatch.setattr(jit, "has_masks", lambda: True)
+    assert not jit.may_lose_masks(jit._object("text", False))
+    assert ways == [(True, True), (False, True)]
+    ways.clear()
+    jit._object("always", False)
+    assert ways == [(True, True), (False, True), (False, False)]
+    ways.clear()
+    jit._object("always", True)  # its vectors stand in the text
+    assert len(ways) == 1
+
+
+@pytest.mark.parametrize("method", ["midpoint", "closest_observation", "linear"])
+@pytest.mark.parametrize("rows", [(2, 5), (3,), (1,)])
+def test_signs_of_a_few_indices_are_all_kept(method: str, rows: tuple[int, ...]) -> None:
+    """LLVM 22 lost those of four lanes, one of which is a number beside them."""
+    x = np.random.default_rng(5).normal(size=(*rows, 100))
+    x[x > 1.0] = np.nan
+    for count in (2, 3, 4, 5):
+        q = np.linspace(0.1, 0.9, count)
+        found = phix.jit(lambda x, q=q: phix.numpy.nanquantile(x, q, axis=-1, method=method))(x)
+        np.testing.assert_allclose(found, np.nanquantile(x, q, axis=-1, method=method), rtol=1e-12)

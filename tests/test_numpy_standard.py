@@ -136,6 +136,12 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     (lambda: pn.reshape(pn.ones(4), (2, 2), order="X"), ArgumentError, "takes no order="),
     (lambda: pn.vectorize(3), ArgumentError, "must be a function"),
     (lambda: pn.concatenate(["a"]), ArgumentError, "no array of numbers"),
+    (lambda: pn.concatenate([pn.ones(2), None]), ArgumentError, "no array of numbers"),
+    (lambda: pn.ones(2) + [pn.ones(2), None], ArgumentError, "no array of numbers"),
+    (lambda: pn.asarray([pn.ones(2), "a"]), ArgumentError, "no array of numbers"),
+    (lambda: pn.arange(None), ArgumentError, "no array of numbers"),
+    (lambda: pn.arange(3, "b"), ArgumentError, "no array of numbers"),
+    (lambda: pn.arange([1, 2]), ArgumentError, "end is of type Scalar, found list"),
 ]
 
 

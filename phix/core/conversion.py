@@ -236,15 +236,27 @@ def stacked(data: Any) -> Any:
     return _stacked(data, common_dtype(list(_elements(data))))
 
 
-def common_dtype(values: list[Any]) -> Any:
-    """The dtype tensors and weak Python scalars meet in; None of nothing."""
-    strong = None
+_WEAK = (bool, int, float, complex)
+
+
+def _weak_kind(value: Any) -> type | None:
+    """What a Python number is, also of a class of one's own; None of a tensor, or NumPy's."""
+    if isinstance(value, Dim):
+        return int
+    if isinstance(value, (TensorBase, np.generic)):
+        return None
+    return next((kind for kind in _WEAK if isinstance(value, kind)), None)
+
+
+def common_dtype(given: list[Any]) -> Any:
+    """The dtype tensors, arrays and weak Python scalars meet in; None of nothing."""
+    strong, kinds = None, list(map(_weak_kind, given))
+    values = [owned_tensor(v) if kind is None else v for v, kind in zip(given, kinds)]
     for v in values:
         if isinstance(v, TensorBase):
             strong = v.dtype if strong is None else dt.promote(strong, v.dtype)
-    for v in values:
-        if not isinstance(v, TensorBase):
-            kind: Any = int if isinstance(v, Dim) else type(v)
+    for kind in kinds:
+        if kind is not None:
             strong = dt.default_dtype(kind) if strong is None else dt.promote_weak(strong, kind)
     return strong
 
@@ -254,7 +266,7 @@ def _elements(data: Any) -> Iterator[Any]:
         if isinstance(value, (list, tuple)):
             yield from _elements(value)
         else:
-            yield owned_tensor(value) if isinstance(value, (np.ndarray, np.generic)) else value
+            yield owned_tensor(value) if _weak_kind(value) is None else value
 
 
 def _stacked(data: Any, dtype: Any) -> Any:

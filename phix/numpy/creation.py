@@ -157,6 +157,7 @@ def arange(
     """The numbers from start (0) to before stop, step apart."""
     refuse(like=like)
     start, end = (0, start_or_stop) if stop is None else (start_or_stop, stop)
+    step = 1 if step is None else step
     wanted = as_dtype(dtype)
     if step == 0:
         raise AttributeValueError("arange: step is 0; write one from start towards stop")
