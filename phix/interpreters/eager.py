@@ -94,8 +94,9 @@ class Eager(Interpreter):
                 arrays += [entry.data for entry in x]
             else:
                 return None
+        call = asked(op, attrs) if op.inexact or PINS else (op, attrs)
         try:
-            run = self.mixed[(asked(op, attrs), *keys)]
+            run = self.mixed[(call, *keys)]
         except (KeyError, TypeError):
             return None
         return run(*arrays)
@@ -305,6 +306,9 @@ class Eager(Interpreter):
 def _filled_in(run: Run, fixed: list[Any]) -> Run:
     """A plan of the tensors alone; the other arrays are given."""
     places = [k for k, array in enumerate(fixed) if array is None]
+    if places == [0]:
+        rest = tuple(fixed[1:])
+        return lambda array: run(array, *rest)
 
     def filled(*arrays: np.ndarray) -> Any:
         every = fixed.copy()
