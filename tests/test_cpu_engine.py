@@ -277,6 +277,44 @@ def test_argmax_by_blocks_finds_the_first_nan(first: int) -> None:
     check("argmax", (x,), (0, False, True, dt.int64), np.asarray(0))
 
 
+@pytest.mark.parametrize("size", [256, 257, 512, 1000])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
+def test_argmax_of_rows_by_blocks(size: int, dtype: str) -> None:
+    x = np.random.default_rng(size).integers(0, 4, (2, 3, size)).astype(dtype)
+    x[0, 0], x[0, 1, :-1], x[1, 2, 1:] = 0, 0, 0  # all are equal, or all but the last or the first
+    for axis in (1, 2):
+        check("argmax", (x,), (axis, True, False, dt.int64), np.argmax(x, axis, keepdims=True))
+        check("argmin", (x,), (axis, False, False, dt.int32), np.argmin(x, axis).astype("int32"))
+
+
+def test_argmax_of_rows_by_blocks_finds_the_first_nan() -> None:
+    x = random((6, 700))
+    x[:, 17] = np.inf
+    x[1, 699], x[2, 300:], x[3, ::299] = np.nan, np.nan, np.nan
+    x[4], x[5] = -np.inf, np.nan
+    expected = np.array([17, 699, 300, 0, 0, 0])
+    check("argmax", (x,), (1, False, False, dt.int64), expected)
+    check("argmin", (-x,), (1, False, False, dt.int64), expected)
+
+
+def test_argmax_of_rows_that_are_computed_by_blocks() -> None:
+    x = RNG.standard_normal((5, 3, 600)).astype("float32")
+    functions: list[tuple[Any, np.ndarray]] = [
+        (lambda x: ops.sum(x * x, 1), np.sum(x.astype("float64") ** 2, 1)),
+        (lambda x: ops.softmax(x), x),
+        (lambda x: ops.exp(x)[:, 0], x[:, 0]),
+    ]
+    for function, like in functions:
+        found = phix.jit(lambda x, function=function: ops.argmax(function(x), axis=-1))(x)
+        np.testing.assert_array_equal(np.asarray(found), np.argmax(like, -1))
+
+
+def test_a_long_row_is_read_once_for_its_extreme_and_the_place_of_it() -> None:
+    text = phix.jit(lambda x: ops.argmax(x, 1)).lower(phix.spec([40, 4096])).as_text("loop ir")
+    assert text.count("kernel") == 1 and "local t0: float32[16]" in text
+    assert text.count("in range(4096)") == 0
+
+
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (7,), (0, 3), (3, 0)])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])

@@ -80,6 +80,25 @@ def test_what_a_loop_of_sums_would_compute_one_by_one_goes_in_vectors_before_it(
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("put", ["add", "set"])
+def test_what_is_put_at_computed_places_is_computed_in_vectors_before(put: str) -> None:
+    def counted(x, weights):
+        levels = ops.cast(ops.round(x * 9.0), "int32")
+        start = phix.numpy.zeros(10, dtype="float32")
+        return getattr(start.at[levels], put)(ops.sqrt(ops.abs(weights * x) + 1.0))
+
+    args = np.abs(normal(40, 6)) % 1.0, normal(40, 6)
+    text = phix.jit(counted).lower(*args).as_text("loop ir")
+    assert "temp t0" in text and "temp t1" in text  # the places and the values
+    plain = phix.jit(counted, disable="vectors_first")
+    assert "temp" not in plain.lower(*args).as_text("loop ir")
+    assert np.array_equal(phix.jit(counted)(*args), plain(*args))
+    assert np.array_equal(phix.jit(counted)(*args), counted(*map(phix.to_tensor, args)))
+
+    rows = phix.jit(lambda x, places: phix.numpy.zeros((9, 6)).at[places].add(ops.exp(x * 2.0)))
+    assert "temp" not in rows.lower(normal(40, 6), np.arange(40) % 9).as_text("loop ir")
+
+
 def test_what_is_gathered_is_stored_where_it_is_read_again():
     def neighbours(x, places):
         wide = ops.gather(x, places)

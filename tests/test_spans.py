@@ -14,8 +14,8 @@ import pytest
 import phix
 from phix import ops
 from phix.core import dtypes as dt
-from phix.kernels.loops.affine import never_repeats, slice_form
-from phix.kernels.loops.nodes import For
+from phix.kernels.loops.affine import is_one_digit, never_repeats, slice_form
+from phix.kernels.loops.nodes import Buffer, For, Statement, Store
 from phix.kernels.loops.spans import share_stretches
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
@@ -133,6 +133,32 @@ def test_what_is_proved_not_to_repeat_does_not() -> None:
             found = [_value(index, dict(zip((I, J), at))) for at in places]
             assert len(set(found)) == len(found), index
     assert proved > 100
+
+
+# -- one digit -------------------------------------------------------------------------------------
+BLOCKS = sc.binary("quotient", N + 7, number(8))
+IN_BLOCK = sc.binary("minimum", N - I * 8, number(8))  # what the last block has of 8 rows
+# name -> (an index, the loops inside that over I with their extents, whether I is a digit of it)
+OF_BLOCKS: dict[str, tuple[Expr, dict[Expr, Expr], bool]] = {
+    "rows": ((I * 8 + J) * 5 + K, {J: IN_BLOCK, K: number(5)}, True),
+    "rows of any size": ((I * 8 + J) * M + K, {J: IN_BLOCK, K: M}, True),
+    "rows alone": (I * 8 + J, {J: IN_BLOCK}, True),
+    "rows that are too long": ((I * 8 + J) * 5 + K, {J: IN_BLOCK, K: number(6)}, False),
+    "rows of a block too many": (I * 8 + J, {J: number(9)}, False),
+    "below another loop": (J * 800 + I * 8 + K, {J: M, K: IN_BLOCK}, False),
+    "in a loop around": (AROUND * 800 + I * 8 + K, {K: IN_BLOCK}, False),
+    "the same for all": (K, {K: number(5)}, False),
+}
+
+
+@pytest.mark.parametrize("name", OF_BLOCKS)
+def test_a_loop_over_blocks_of_any_number_is_the_highest_digit(name: str) -> None:
+    linear, inside, is_digit = OF_BLOCKS[name]
+    buffer = Buffer("o0", np.dtype("float32"), (), "output")
+    body: list[Statement] = [Store(buffer, (linear,), sc.const(0.0, dt.float32))]
+    for i, extent in inside.items():
+        body = [For(i, extent, body)]
+    assert is_one_digit(buffer, I, body, {I: BLOCKS}) is is_digit
 
 
 # -- programs ------------------------------------------------------------------------------------

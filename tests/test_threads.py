@@ -186,6 +186,31 @@ for rows, width in SIZES:
 """
 
 
+ROWS_OF_ANY_NUMBER = """
+import numpy as np, phix
+from phix import ops
+from phix.nn import functional as F
+def standardised(x, w, b):
+    out, pullback = phix.vjp(lambda x, w, b: F.layer_norm(x, (40,), w, b), x, w, b)
+    return (out, *pullback(ops.sin(x)))
+spec = lambda n: [phix.spec([n, 40]), phix.spec([40]), phix.spec([40])]
+leaves = lambda found: [np.asarray(y).tobytes() for y in phix.tree.leaves(found)]
+rng = np.random.default_rng(0)
+with phix.debug.settings(least_shared_work=20_000):
+    any_number = phix.jit(standardised, input_spec=spec("n"))
+    assert "shared: maximum(minimum(" in any_number.lower(*spec("n")).as_text("loop ir")
+    for n in (0, 2, 65, 129, 192, 300, 1025, 2200):  # up to 64 they are one block, cut or not
+        args = [rng.standard_normal(s, "float32") for s in ((n, 40), 40, 40)]
+        found = leaves(any_number(*args))
+        assert found == leaves(phix.jit(standardised)(*args)), n
+        print(n, *map(hash, found))
+"""
+
+
+def test_totals_of_any_number_of_rows_are_shared_as_those_of_a_known_number() -> None:
+    assert len(_outputs(ROWS_OF_ANY_NUMBER)) == 1
+
+
 def test_sums_of_short_rows_are_the_same_bits_with_any_number_of_threads() -> None:
     # they are written out, and vectors made of several rows: but not of the last ones of a piece
     rows = (50021, 2069, 8981)  # the last piece of two threads, and of five, is very short

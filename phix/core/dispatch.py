@@ -57,6 +57,11 @@ def _bound(
     if tensor_kinds.KINDS and tensor_kinds.concerns(inputs):
         return tensor_kinds.call(op, inputs, attrs)
     given, given_attrs = inputs, attrs
+    if list in map(type, attrs):
+        given_attrs = _hashable(attrs)
+        found = interpreter.launch_cached(op, inputs, given_attrs)
+        if found is not None:
+            return found
     converted = convert_inputs(op, inputs)
     if "compares" in op.traits and meet_in_no_int(converted):
         return compared(op, converted)
@@ -90,6 +95,15 @@ def _bound(
     if is_recording_tracers():
         _keep_sources(outs)
     return outs
+
+
+def _hashable(attrs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The attributes with lists of ints as tuples, which mean the same and can be looked up."""
+    return tuple([tuple(a) if type(a) is list and _INTS.issuperset(map(type, a)) else a
+                  for a in attrs])  # fmt: skip
+
+
+_INTS = frozenset({int})  # and no bool or float, which would be equal to one
 
 
 def bind_in_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:

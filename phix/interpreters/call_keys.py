@@ -24,7 +24,10 @@ def keep(store: dict[Any, Any], key: Any, value: Any, most: int) -> None:
 
 def number_key(value: Any) -> Any:
     """Of a number as the user wrote it, or None: 0.0 is not -0.0, and nan is nan."""
-    return (type(value), value if type(value) is int else repr(value))
+    kind = type(value)
+    if kind is int or (kind is float and value and value == value):
+        return (kind, value)  # a text takes longer than all else that a call looks up
+    return (kind, repr(value))
 
 
 def call_of(op: Op, attrs: tuple[Any, ...]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,10 @@ from phix.passes.compiled import Compiled, compile_to_places, lower_to_places
 Run = Callable[..., Any]
 
 _KNOWN_KEY, _DATA = attrgetter("known_key"), attrgetter("data")
+_ROWS, _TENSORS = frozenset({list, tuple}), frozenset({Tensor})
+# So many inputs, as most calls of small tensors have, are written out: to go through them in loops
+# takes a third of such a call.
+_PAIR = 2
 # Programs for matrices of up to this size have it known, so that they can be unrolled.
 _SMALL_MATRIX = 8
 
@@ -50,7 +54,7 @@ class Eager(Interpreter):
         self.plans: dict[
             Any, Run
         ] = {}  # of calls on tensors, attributes also as the user wrote them
-        self.mixed: dict[Any, Run] = {}  # of calls with Python scalars among the tensors
+        self.mixed: dict[Any, Run] = {}  # ... with Python scalars or lists among them
         self.over_graphs: dict[Any, Run] = {}  # plans of ops with graphs in them, each of its own
         self.programs: dict[Any, Any] = {}  # compiled programs, by op and class of shapes
         self.forgotten = 0  # how often plans were dropped as they did not hold any more
@@ -60,30 +64,39 @@ class Eager(Interpreter):
 
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         call = asked(op, attrs) if op.inexact or PINS else (op, attrs)
+        count = len(inputs)
         try:
-            run = self.plans.get((call, *map(_KNOWN_KEY, inputs)))
+            if count == _PAIR:
+                x, y = inputs
+                run = self.plans.get((call, x.known_key, y.known_key))
+            else:
+                run = self.plans.get((call, *map(_KNOWN_KEY, inputs)))
             if run is None:  # some may have keys that nobody asked for yet
                 run = self.plans[(call, *[x.known_key or x.key for x in inputs])]
         except AttributeError:
             return self.launch_mixed(op, inputs, attrs)
         except (KeyError, TypeError):
             return None
-        return run(*map(_DATA, inputs))
+        return run(x.data, y.data) if count == _PAIR else run(*map(_DATA, inputs))
 
     def launch_mixed(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
-        """As ``launch_cached``, where some inputs are Python scalars or absent."""
+        """As ``launch_cached``, where inputs are Python scalars, absent or lists of tensors."""
         keys: list[Any] = []
         arrays: list[np.ndarray] = []
         for x in inputs:
             if type(x) is Tensor:
-                keys.append(x.key)
+                keys.append(x.known_key or x.key)
                 arrays.append(x.data)
             elif type(x) in FIXED:
                 keys.append(number_key(x))
+            elif type(x) in _ROWS and _TENSORS.issuperset(map(type, x)):
+                keys.append(tuple([entry.known_key or entry.key for entry in x]))
+                arrays += [entry.data for entry in x]
             else:
                 return None
+        call = asked(op, attrs) if op.inexact or PINS else (op, attrs)
         try:
-            run = self.mixed[(asked(op, attrs), *keys)]
+            run = self.mixed[(call, *keys)]
         except (KeyError, TypeError):
             return None
         return run(*arrays)
@@ -135,12 +148,15 @@ class Eager(Interpreter):
     def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
         """Let the next call find the plan by what the user wrote, before it is converted."""
         run = self.plan_of(op, inputs, attrs)
-        if run is None or op.has_lists or not all(map(is_plain, given_attrs)):
+        if run is None or not all(map(is_plain, given_attrs)):
             return
         keys: list[Any] = []
         fixed: list[Any] = []  # the scalars' arrays; None stands for a tensor's
         for value, x in zip(given, inputs):
-            if value is x and x is not None:
+            if type(x) is tuple and type(value) in _ROWS and all(map(is_, value, x)):
+                keys.append(tuple([entry.key for entry in x]))
+                fixed += [None] * len(x)
+            elif value is x and type(x) is Tensor:
                 keys.append(x.key)
                 fixed.append(None)
             elif type(value) in FIXED:
@@ -149,10 +165,11 @@ class Eager(Interpreter):
             else:
                 return  # an array, or a tensor that was cast
         key = (asked(op, given_attrs), *keys)
-        if len(keys) == fixed.count(None):
+        if len(keys) == fixed.count(None) and not op.has_lists:
             keep(self.plans, key, run, settings.current().most_eager_plans)
             return
-        keep(self.mixed, key, _filled_in(run, fixed), settings.current().most_eager_plans)
+        found = _filled_in(run, fixed) if len(fixed) > fixed.count(None) else run
+        keep(self.mixed, key, found, settings.current().most_eager_plans)
 
     def plan_of(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run | None:
         """The plan of a call that has been made, if it is kept: a function of storage."""
@@ -289,6 +306,9 @@ class Eager(Interpreter):
 def _filled_in(run: Run, fixed: list[Any]) -> Run:
     """A plan of the tensors alone; the other arrays are given."""
     places = [k for k, array in enumerate(fixed) if array is None]
+    if places == [0]:
+        rest = tuple(fixed[1:])
+        return lambda array: run(array, *rest)
 
     def filled(*arrays: np.ndarray) -> Any:
         every = fixed.copy()

@@ -154,7 +154,7 @@ def _single(
 
         def launch_tensor(*inputs: Any) -> Tensor:
             out = empty(shape, dtype)
-            native(*inputs, *constants, out)
+            native(*(inputs + constants + (out,)))
             made = new_tensor(Tensor)  # as tensor_of(out, key), whose frame would show
             made.data = out
             made.known_key = key

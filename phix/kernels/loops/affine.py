@@ -160,13 +160,14 @@ def is_one_digit(
     """Whether ``index`` is one and the same digit wherever the block touches the buffer.
 
     A linear index is a mixed-radix number. If a loop's index is always the same digit of it, no
-    two iterations of the loop touch the same element.
+    two iterations of the loop touch the same element. Where its length is no product of dims, as
+    that of a loop over blocks of ``n`` rows, it is the highest digit or none.
     """
     own = factors(extents[index])
     strides = set()
     for linear, sizes in accesses(buffer, block, extents):
         form = linear_form(linear, clamped=True)
-        stride = None if own is None or form is None else stride_of(form[0], index, own, sizes)
+        stride = None if form is None else stride_of(form[0], index, own, sizes)
         if form is None or stride is None:
             return False
         strides.add((stride, form[1]))
@@ -174,14 +175,19 @@ def is_one_digit(
 
 
 def stride_of(
-    terms: dict[Expr, Factors], index: Expr, own: Factors, sizes: dict[Expr, Expr]
+    terms: dict[Expr, Factors], index: Expr, own: Factors | None, sizes: dict[Expr, Expr]
 ) -> Factors | None:
-    """What ``index`` is multiplied with, if it is a digit of the sum of ``terms``."""
+    """What ``index``, below ``own``, is multiplied with, if it is a digit of the sum of ``terms``.
+
+    ``own`` None: nothing is known of how far it goes, so that no digit is above it.
+    """
     if index not in terms:
         return None
     stride = terms[index]
-    above = times(stride, own)
-    lower = {v: f for v, f in terms.items() if v is not index and not divides(above, f)}
+    lower = {v: f for v, f in terms.items() if v is not index}
+    if own is not None:
+        above = times(stride, own)
+        lower = {v: f for v, f in lower.items() if not divides(above, f)}
     covered = UNIT
     while lower:
         following = next((v for v, f in lower.items() if divides(covered, f)

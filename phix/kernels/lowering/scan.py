@@ -31,6 +31,9 @@ from phix.kernels.scalar.language import Expr
 
 # Where the extreme of more elements than this is, is found in blocks of so many.
 _BLOCK = 4096
+# ... and of a row among several. Where its size is unknown, blocks may be short: their last
+# elements, which are taken one by one, would take longer than to read the row again.
+_BLOCK_OF_ROW = 256
 
 
 @lowering("cumsum", "whole")
@@ -132,9 +135,10 @@ def _argument(
         return b.constant(0, meta.dims, meta.dtype)
     if flatten:
         x, axis = b.view(x, (dm.product(x.dims),)), 0
-    is_long = not (isinstance(x.dims[axis], int) and x.dims[axis] <= _BLOCK)
-    if len(x.dims) == 1 and is_long and b.target.sums_in_memory:
-        return converted(b, b.view(_argument_by_blocks(b, x, monoid), meta.dims), meta.dtype)
+    block = _block_of(x, axis) if b.target.sums_in_memory else None
+    if block is not None:
+        found = _argument_by_blocks(b, x, monoid, block)
+        return converted(b, b.view(found, meta.dims), meta.dtype)
     kept = x.dims[:axis] + x.dims[axis + 1 :]
     extreme = reduce_value(b, x, (axis,), monoid, MetaTensor(kept, x.dtype))
     size = b.dim(x.dims[axis])
@@ -153,22 +157,37 @@ def _argument(
     return converted(b, out, meta.dtype)
 
 
-def _argument_by_blocks(b: Builder, x: Value, monoid: Monoid) -> Value:
-    """The same of a whole array: of the extremes of its blocks, then in the first that has it."""
-    (dim,) = x.dims
-    size, count = b.dim(dim), b.dim(blocks := (dim + (_BLOCK - 1)) // _BLOCK)
+def _block_of(x: Value, axis: int) -> int | None:
+    """The size of the blocks in which an extreme is looked for along the axis; None: in none."""
+    size = x.dims[axis]
+    if axis != len(x.dims) - 1:
+        return None
+    if len(x.dims) == 1:
+        return None if isinstance(size, int) and size <= _BLOCK else _BLOCK
+    return _BLOCK_OF_ROW if isinstance(size, int) and size > _BLOCK_OF_ROW else None
+
+
+def _argument_by_blocks(b: Builder, x: Value, monoid: Monoid, most: int) -> Value:
+    """The same of whole rows: of the extremes of their blocks, then in the first that has it.
+
+    What lies in memory is then read once, and not again for its place.
+    """
+    *rows, dim = x.dims
+    size, count = b.dim(dim), b.dim(blocks := (dim + (most - 1)) // most)
     initial = constant(monoid.initial(x.dtype), x.dtype)
+    is_even = isinstance(dim, int) and dim % most == 0
 
     def length(block: Expr) -> Expr:
-        return sc.binary("minimum", sc.const(_BLOCK, dt.int64), size - block * _BLOCK)
+        whole_block = sc.const(most, dt.int64)
+        return whole_block if is_even else sc.binary("minimum", whole_block, size - block * most)
 
     def extremes(out: Buffer) -> None:
-        with b.kernel(), b.loop(count) as block:
+        with b.kernel(), b.loops(tuple(rows)) as row, b.loop(count) as block:
             total = b.mutable(*parts(initial))
             with b.loop(length(block), "reduction") as i:
-                new = monoid.combine(whole(total), b.element(x, (block * _BLOCK + i,)))
+                new = monoid.combine(whole(total), b.element(x, (*row, block * most + i)))
                 b.emit(ir.Assign(total, parts(new), monoid.reassociate))
-            b.store(out, (block,), whole(total))
+            b.store(out, (*row, block), whole(total))
 
     def first(extent: Expr, read: Callable[[Expr], Element], best: Expr, none: Expr) -> Expr:
         """The least index with the value ``best``."""
@@ -178,19 +197,22 @@ def _argument_by_blocks(b: Builder, x: Value, monoid: Monoid) -> Value:
             b.emit(ir.Assign((found,), (sc.binary("minimum", found, at),)))
         return found
 
+    if rows and x.cost > CHEAP and x.buffer is None:
+        b.materialize(x)
+
     def index(out: Buffer) -> None:
         b.materialize(found)
-        with b.kernel():
+        with b.kernel(), b.loops(tuple(rows)) as row:
             (best,) = b.mutable(*parts(initial))
             with b.loop(count, "reduction") as k:
-                b.emit(ir.Assign((best,), (monoid.combine(best, b.element(found, (k,))),)))
-            block = first(count, lambda k: b.element(found, (k,)), best, count)
-            start = block * _BLOCK
-            inside = first(length(block), lambda i: b.element(x, (start + i,)), best, size)
-            b.store(out, (), start + inside)
+                b.emit(ir.Assign((best,), (monoid.combine(best, b.element(found, (*row, k))),)))
+            block = first(count, lambda k: b.element(found, (*row, k)), best, count)
+            start = block * most
+            inside = first(length(block), lambda i: b.element(x, (*row, start + i)), best, size)
+            b.store(out, row, start + inside)
 
-    (found,) = b.written((MetaTensor((blocks,), x.dtype),), extremes)
-    return b.written((MetaTensor((), dt.int64),), index)[0]
+    (found,) = b.written((MetaTensor((*rows, blocks), x.dtype),), extremes)
+    return b.written((MetaTensor(tuple(rows), dt.int64),), index)[0]
 
 
 def _is_extreme(element: Element, best: Element) -> Expr:

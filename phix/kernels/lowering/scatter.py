@@ -13,9 +13,10 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import rewrites
 from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.builder import ZERO, Builder, Value, constant
+from phix.kernels.loops.builder import DEAR, ZERO, Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer, Element
 from phix.kernels.lowering.indexing import wrapped
 from phix.kernels.lowering.lower import broadcast_element
@@ -41,6 +42,9 @@ Target = Callable[[Indices], Indices]
 
 _MONOIDS = {"add": SUM, "sum": SUM, "mul": PROD, "multiply": PROD, "amax": MAX, "amin": MIN,
             "max": MAX, "min": MIN, "mean": SUM}  # fmt: skip
+# Up to so many scalar operations are not worth the memory that saves them, if that is in a cache.
+_LITTLE = 2
+_IN_CACHE = 1 << 18  # elements
 _OF_BOOLS = {SUM: ANY, PROD: ALL}
 
 
@@ -54,6 +58,18 @@ def _each(
     with b.kernel(), b.loops(dims, "reduction") as idx:
         at = b.linear(place(idx), out.dims)
         b.put(out, at, new(idx, ir.load(out, (at,))))
+
+
+def _ready(b: Builder, own: dm.Shape, *values: Value) -> None:
+    """Have values computed before a loop that puts them at computed places: where no vectors of
+    the dims ``own`` go to each place, it goes one by one, and they would be computed so too."""
+    is_on = b.target.sums_in_memory and rewrites.is_on("vectors_first")
+    for value in values:
+        b.settled(value)
+        size = dm.product(value.dims)
+        cheap = _LITTLE if isinstance(size, int) and size <= _IN_CACHE else DEAR
+        if is_on and not own and value.buffer is None and value.cost > cheap:
+            b.materialize(value)
 
 
 def _combined(
@@ -89,8 +105,7 @@ def scatter(
         return (wrapped(b, b.element(index, where), x.dims[0]), *idx[rank:])
 
     def write(out: Buffer) -> None:
-        b.settled(index)
-        b.settled(updates)
+        _ready(b, updates.dims[rank:], index, updates)
         b.fill(out, x)
         read = lambda idx: b.element(updates, idx)  # noqa: E731
         if overwrite:
@@ -116,8 +131,7 @@ def scatter_nd_add(b: Builder, x: Value, index: Value, updates: Value, *, task: 
         return (*own, *idx[rank:])
 
     def write(out: Buffer) -> None:
-        b.settled(index)
-        b.settled(updates)
+        _ready(b, updates.dims[rank:], index, updates)
         b.fill(out, x)
         read = lambda idx: b.element(updates, idx)  # noqa: E731
         _each(b, out, updates.dims, place, _combined(b, out, read, sum_of(out.dtype)))
@@ -162,8 +176,7 @@ def index_put(
         return tuple(own[a] if a in own else next(rest) for a in range(len(x.dims)))
 
     def write(out: Buffer) -> None:
-        for i in (*indices, value):
-            b.settled(i)
+        _ready(b, dims[rank:], *indices, value)
         if not task.is_covered:
             _computed_before(b, value, x)
             b.fill(out, x)
@@ -211,8 +224,7 @@ def put_along_axis(
         return b.applied("where", is_there, new, old)
 
     def write(out: Buffer) -> None:
-        b.settled(indices)
-        b.settled(values)
+        _ready(b, dims[axis + 1 :], indices, values)
         if not task.is_covered:
             b.fill(out, arr)
         if monoid is not None and not include_self:

@@ -32,8 +32,8 @@ from phix.kernels.schedule.pipeline import Listener, Setting
 # How many steps back to look for a loop to join, and the size a joined loop may reach.
 _LOOK_BACK = 12
 _MOST_EXPRESSIONS = 1500
-# Expressions of floats that are much arithmetic: exp has some 20.
-_MUCH = 20
+# Expressions of floats that are much arithmetic, of which exp has some 20, and that are some.
+_MUCH, _SOME = 20, 2
 _CALLS = "one of them calls a library"
 
 
@@ -211,15 +211,16 @@ def obstacle(first: Statement, second: Statement, conflicts: frozenset[Buffer]) 
 
 
 def _is_slowed(leaf: For, sums: For) -> bool:
-    """Whether a loop of much arithmetic, which goes in vectors, would not in a loop of sums with
-    loops in it."""
+    """Whether a loop of arithmetic, which goes in vectors, would not in a loop of sums: of much
+    where that has loops in it, of some where that stores at places from the data."""
     if leaf.kind != "parallel" or sums.kind != "reduction" or not rewrites.is_on("vectors_first"):
         return False
-    if not any(isinstance(s, For) for s in sums.body) or not all(
-        isinstance(s, ir.Store) for s in leaf.body
-    ):
+    if not all(isinstance(s, ir.Store) for s in leaf.body):
         return False
-    return sum(e.dtype.kind == "f" for e in ir.expressions(leaf.body)) > _MUCH
+    most = _MUCH if any(isinstance(s, For) for s in sums.body) else _SOME
+    if most == _SOME and not any(isinstance(s, ir.Store) and s.indices[0].loads for s in sums.body):
+        return False
+    return sum(e.dtype.kind == "f" for e in ir.expressions(leaf.body)) > most
 
 
 def _has_other_slices(buffer: Buffer, slices: list[Buffer], loops: list[Statement]) -> bool:
