@@ -72,7 +72,7 @@ def all_kinds(on: Any) -> None:
     wholes = [rng.integers(0, 5, (n * n, 2)).astype(dtype) for dtype in dtypes]
     # pieces that are added by one rank each, with some left over
     wholes += [rng.integers(0, 9, (n * n, 2003)).astype(dtype) for dtype in ("float32", "float16")]
-    wholes += [np.zeros((n * n, 0))]
+    wholes += [np.zeros((n * n, 0)), np.full((n * n, 3), -0.0), np.full((n * n, 2003), -0.0)]
 
     def program(*parts: Any) -> Any:
         # temps, so that their memory is that of the program
