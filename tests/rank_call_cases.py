@@ -127,11 +127,12 @@ def only_where_it_may(plain: Any) -> None:
 
 
 @contextlib.contextmanager
-def refusing(on: Any, code: int) -> Iterator[None]:
-    """Meanwhile the sums of native code find an MPI that answers with an error."""
+def refusing(on: Any, code: int, *names: str) -> Iterator[None]:
+    """Meanwhile native code finds an MPI that answers with an error: by the functions of those
+    names, or by those of sums."""
     answer = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: code)
     table, address = on.groups["data"].port.table, ctypes.cast(answer, ctypes.c_void_p).value
-    places = [PLACES["MPI_Allreduce"], PLACES["MPI_Allgather"]]
+    places = [PLACES[name] for name in names or ("MPI_Allreduce", "MPI_Allgather")]
     before = table[places]
     table[places] = address
     try:
