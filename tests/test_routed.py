@@ -107,6 +107,9 @@ def test_counts_that_do_not_fit(rng: np.random.Generator) -> None:
     more[:, 0] += 3
     run = lanes(lambda x, c: global_scatter(x, c, "i", rows=20)[0])
     np.testing.assert_array_equal(run(x, more), expected(x, more, 20))
+    huge = np.where(counts == counts.max(), 2**63 - 1, counts)
+    for f in (run, phix.jit(run)):
+        np.testing.assert_array_equal(f(x, huge), f(x, np.minimum(huge, 100)))
     negative = np.where(counts == 0, -2, counts)
     np.testing.assert_array_equal(run(x, negative), run(x, counts))
 

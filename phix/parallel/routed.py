@@ -13,6 +13,9 @@ from phix.core.errors import DTypeError, ShapeError
 from phix.core.given import at_least, takes
 from phix.core.tensor import Tensor, TensorLike
 
+# More rows than any part has, few enough that sums of such numbers are no more than int64 holds.
+_MOST = 1 << 40
+
 
 @takes(rows=at_least(0))
 def global_scatter(
@@ -103,7 +106,7 @@ def _tables(name: str, x: TensorLike, counts: TensorLike, axis_name: str) -> tup
             f"{dm.dim_text(parts)} parts of {axis_name!r}, as many for each part; found "
             f"{given.meta} and {numbers.meta}"
         )
-    numbers = ops.maximum(ops.cast(numbers, dt.int64), ops.full((), 0, dt.int64))
+    numbers = ops.clip(ops.cast(numbers, dt.int64), 0, _MOST)
     here = ops.reshape(numbers, (parts, numbers.shape[0] // parts))
     return given, here, all_to_all(here, axis_name, 0, 0)
 
