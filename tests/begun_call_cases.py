@@ -176,4 +176,27 @@ def kills(on: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-__all__ = ["check", "killed"]
+def failing() -> None:
+    """Between the halves of a sum by pieces native code of one rank comes to an error: it never
+    begins the second half, in which the others wait for it."""
+    on = mesh({D: -1}, overlap=True)
+    halves, x = (phix.to_tensor(np.ones((80, 80), t)) for t in ("float16", "float64"))
+
+    def program(h: Any, x: Any) -> Any:
+        by_pieces = phix.psum(h, D)
+        return by_pieces, phix.psum(x, D)
+
+    run = phix.jit(spmd(program, on, D, None), disable="bundle_sums")
+    text = rank_call_cases.text_of(run, halves, x)
+    second = text.index("call MPI_Allgather")  # begins when what was begun after it is under way
+    assert text.index("MPI_Ialltoall") < text.index("MPI_Iallreduce") < second
+    run(halves, x)
+    if on.rank == 1:
+        time.sleep(0.3)  # until the others are there
+        print(f"failing at {time.time()}", flush=True)
+        with rank_call_cases.refusing(on, 3, "MPI_Iallreduce"):
+            run(halves, x)
+    run(halves, x)
+
+
+__all__ = ["check", "failing", "killed"]

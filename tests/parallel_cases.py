@@ -684,8 +684,8 @@ def main(what: str = "cases", how: str = "") -> None:
             on_gpus(how != "host")
         elif what == "failing":
             failing()
-        elif what == "killed":
-            begun_call_cases.killed()
+        elif what in ("killed", "half"):
+            {"killed": begun_call_cases.killed, "half": begun_call_cases.failing}[what]()
         else:
             mismatches()
 

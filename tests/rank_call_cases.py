@@ -72,7 +72,7 @@ def all_kinds(on: Any) -> None:
     wholes = [rng.integers(0, 5, (n * n, 2)).astype(dtype) for dtype in dtypes]
     # pieces that are added by one rank each, with some left over
     wholes += [rng.integers(0, 9, (n * n, 2003)).astype(dtype) for dtype in ("float32", "float16")]
-    wholes += [np.zeros((n * n, 0))]
+    wholes += [np.zeros((n * n, 0)), np.full((n * n, 3), -0.0), np.full((n * n, 2003), -0.0)]
 
     def program(*parts: Any) -> Any:
         # temps, so that their memory is that of the program
@@ -127,11 +127,12 @@ def only_where_it_may(plain: Any) -> None:
 
 
 @contextlib.contextmanager
-def refusing(on: Any, code: int) -> Iterator[None]:
-    """Meanwhile the sums of native code find an MPI that answers with an error."""
+def refusing(on: Any, code: int, *names: str) -> Iterator[None]:
+    """Meanwhile native code finds an MPI that answers with an error: by the functions of those
+    names, or by those of sums."""
     answer = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: code)
     table, address = on.groups["data"].port.table, ctypes.cast(answer, ctypes.c_void_p).value
-    places = [PLACES["MPI_Allreduce"], PLACES["MPI_Allgather"]]
+    places = [PLACES[name] for name in names or ("MPI_Allreduce", "MPI_Allgather")]
     before = table[places]
     table[places] = address
     try:

@@ -34,6 +34,28 @@ def steps(mesh, run, *args):
     return found, list(mesh.groups["data"].steps)
 
 
+@pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_sums_between_ranks_start_at_zero(ranks, jitted):
+    """As those over lanes: of -0.0 alone they are 0.0, and so are the gradients that they make."""
+    lanes = phix.parallel.mesh({"data": ranks}, virtual=True)
+    zeros = np.full(4 * ranks, -0.0)
+
+    def program(w, x):
+        slope = lambda w: phix.psum((w * x).sum(), "data")  # noqa: E731
+        return (
+            phix.psum(x, "data"),
+            phix.pmean(x, "data"),
+            phix.psum(w, "data"),
+            phix.grad(slope)(w),
+        )
+
+    for mesh, x in ((mirrored(data=ranks), zeros[:4]), (lanes, zeros)):
+        run = phix.parallel.spmd(program, mesh, (None, "data"), None)
+        for found in (phix.jit(run) if jitted else run)(np.full(4, -0.0), x):
+            assert not found.numpy().any() and not np.signbit(found.numpy()).any(), mesh
+
+
 # -- bundles -------------------------------------------------------------------------------------
 def test_gradients_of_many_parameters_are_one_exchange(rng):
     mesh = mirrored(data=2)

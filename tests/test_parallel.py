@@ -308,6 +308,17 @@ def test_a_rank_that_fails_ends_all():
     assert ended - failed < 10
 
 
+def test_a_rank_that_fails_between_the_halves_of_a_sum_ends_all():
+    found = launched(2, "half", 200)
+    ended = time.time()
+    assert found.returncode
+    line = r"psum over 'data' at .*begun_call_cases\.py:\d+"
+    assert re.search(rf"rank 1 of 2 ended with CollectiveError: {line}: MPI refuses", found.stdout)
+    other = rf"rank 0 of 2 is ended, (in|behind) its {line}, because rank 1 is gone"
+    assert re.search(other, found.stdout), found.stdout[-3000:]
+    assert ended - float(re.search(r"failing at ([\d.]+)", found.stdout)[1]) < 10
+
+
 def test_a_rank_that_is_killed_while_requests_are_under_way():
     found = launched(2, "killed", 200)
     ended = time.time()

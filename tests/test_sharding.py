@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import warnings
+from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import phix
-from harness.cases import Call, Case, table_cases
+from harness.cases import Call, table_cases
 from phix import ops
 from phix.core.errors import ArgumentError, GatheredWarning, ShapeError
 from phix.core.rules import OPS
@@ -25,6 +28,7 @@ UNCOVERED = {
     "all_gather", "all_to_all", "axis_index", "debug_callback", "io_copy_like", "ppermute", "psum",
     "psum_scatter", "pure_callback", "pvary", "rank_step",
 }  # fmt: skip
+AXES = {"a": 2, "b": 3}
 BY_THE_PLANNER = {"branch", "optimization_barrier", "scan", "while_loop"}
 PRIMITIVES = [
     c for c in table_cases()
@@ -66,18 +70,72 @@ def test_primitives_divided_at_random(group, seed):
     rng = np.random.default_rng([seed, group])
     for case in PRIMITIVES[group::6]:
         calls = list(dataclasses.replace(case, seed=seed).calls())
-        divided(calls[int(rng.integers(len(calls)))], case, rng)
+        call = calls[int(rng.integers(len(calls)))]
+        outs = results(call)
+        specs = tuple(random_shardings.random_spec(rng, a.shape, AXES) for a in arrays_of(call))
+        divided(call, specs, [random_shardings.random_spec(rng, w.shape, AXES) for w in outs], rng)
 
 
-def divided(call: Call, case: Case, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("group", range(4))
+def test_a_slice_of_all_divisions(group, seed):
+    """Of every primitive one division of one sample, another one for each seed."""
+    for number, case in enumerate(PRIMITIVES[group::4]):
+        calls = list(dataclasses.replace(case, seed=seed).calls())
+        call = calls[(seed + number) % len(calls)]
+        ways = list(itertools.product(divisions(arrays_of(call)), divisions(results(call))))
+        divided(call, *ways[(seed * 31 + 7 * number) % len(ways)], np.random.default_rng(seed))
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("case", PRIMITIVES, ids=str)
+def test_every_division_of_every_sample(case, seed):
+    """Each primitive's samples, their operands and results divided in up to two dims each."""
+    for call in dataclasses.replace(case, seed=seed).calls():
+        for specs in divisions(arrays_of(call)):
+            for outs in divisions(results(call)):
+                divided(call, specs, outs, np.random.default_rng(seed))
+
+
+def divisions(arrays: list[np.ndarray]) -> Iterator[tuple[Any, ...]]:
+    """Specs of all of them: each axis divides nothing, or one dim of one of them, or all dims
+    of one size at the same place, as an elementwise op's are."""
+    places = [(k, d) for k, a in enumerate(arrays) for d in range(a.ndim)]
+    for ways in itertools.product(*(_ways(arrays, places, size) for size in AXES.values())):
+        if set.isdisjoint(*ways):
+            specs = [[None] * a.ndim for a in arrays]
+            for name, way in zip(AXES, ways):
+                for k, d in way:
+                    specs[k][d] = name
+            yield tuple(map(tuple, specs))
+
+
+def _ways(
+    arrays: list[np.ndarray], places: list[tuple[int, int]], size: int
+) -> list[set[tuple[int, int]]]:
+    """The sets of dims that an axis may divide together."""
+    fits = [(k, d) for k, d in places if (n := arrays[k].shape[d]) and n % size == 0]
+    alike: dict[Any, set[tuple[int, int]]] = defaultdict(set)
+    for k, d in fits:
+        alike[arrays[k].ndim - d, arrays[k].shape[d]].add((k, d))
+    return [set(), *({place} for place in fits), *(w for w in alike.values() if len(w) > 1)]
+
+
+def arrays_of(call: Call) -> list[np.ndarray]:
+    return list(call.at(list(range(len(call.names))))[1])
+
+
+def results(call: Call) -> list[np.ndarray]:
     fn, arrays = call.at(list(range(len(call.names))))
-    axes = {"a": 2, "b": 3}
-    wanted = [np.asarray(v) for v in fn(*map(phix.to_tensor, arrays))]
-    specs = tuple(random_shardings.random_spec(rng, a.shape, axes) for a in arrays)
-    outs = tuple(random_shardings.random_spec(rng, w.shape, axes) for w in wanted)
+    return [np.asarray(v) for v in fn(*map(phix.to_tensor, arrays))]
+
+
+def divided(call: Call, specs: Any, outs: Any, rng: np.random.Generator) -> None:
+    """A call in parts, by a random plan, has the results of the call."""
+    fn, arrays = call.at(list(range(len(call.names))))
+    wanted = results(call)
     with random_shardings.random_plans(rng), warnings.catch_warnings():
         warnings.simplefilter("ignore", GatheredWarning)
-        found = sharded(lambda *a: tuple(fn(*a)), specs, outs, **axes)(*arrays)
+        found = sharded(lambda *a: tuple(fn(*a)), specs, tuple(outs), **AXES)(*arrays)
     for one, other in zip(found, wanted, strict=True):
         low = other.dtype.itemsize == 2 and other.dtype.kind not in "iub"
         bound = 0 if other.dtype.kind in "iub" else 2e-2 if low else 2e-5

@@ -17,6 +17,7 @@ from phix.core import stages
 from phix.core.errors import VerificationError
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import slot_check, verifier
+from phix.kernels.loops.calls import CallStep, StartCall, WaitCall
 from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Store
 from phix.kernels.loops.verifier import verify
 from phix.kernels.scalar import language as sc
@@ -146,36 +147,54 @@ def indexed(limited: Callable[[sc.Expr], sc.Expr]) -> LoopProgram:
     return LoopProgram([X, where], [], [OUT], [], [kernel], {})
 
 
-def flight(*between: str) -> LoopProgram:
-    """Something that begins, and steps behind it: ``wait`` is for its end."""
+def flight(*between: str, native: bool = False) -> LoopProgram:
+    """Something that begins, and steps behind it: ``wait`` is for its end. ``native``: no Python
+    runs for it."""
     sent, received, other = buffer("t1", 4), buffer("t2", 4), buffer("t3", 4)
 
     def copy(to: Buffer, source: Buffer) -> Kernel:
         return Kernel([For(I0, size(4), [Store(to, (I0,), load(source, I0))])])
 
     parts = ("step", print, (sent,), (received,), ((4,),), {"begin": print})
-    start = ir.StartStep(*parts)
+    more = ("more", print, (X,), (other,), ((4,),))
+    start = StartCall(*parts) if native else ir.StartStep(*parts)
     made: dict[str, ir.Step] = {
-        "wait": ir.WaitStep(*parts, start), "read": copy(other, received), "other": copy(other, X),
-        "write": copy(sent, X), "python": ir.HostStep("more", print, (X,), (other,), ((4,),)),
+        "wait": (WaitCall if native else ir.WaitStep)(*parts, start=start),
+        "read": copy(other, received), "other": copy(other, X), "write": copy(sent, X),
+        "python": ir.HostStep(*more), "loop": ir.ForStep(I1, size(3), [copy(other, X)]),
+        "python in a loop": ir.ForStep(I1, size(3), [ir.HostStep(*more)]),
+        "step of the host": ir.HostStep(*more, {"begin": print}),
+        "native step": CallStep(*more, {"begin": print}), "dim": ir.BindStep("n", other),
     }  # fmt: skip
     steps = [copy(sent, X), start, *(made[word] for word in between), copy(OUT, received)]
     return LoopProgram([X], [], [OUT], [sent, received, other], steps, {})
 
 
-BROKEN_FLIGHTS = {
+BROKEN_FLIGHTS: dict[str, tuple[str, ...]] = {
     "what is received and read too early": ("read", "wait"),
     "what is sent and written too early": ("write", "wait"),
     "what is never waited for": ("other",),
     "Python while something is under way": ("python", "wait"),
+    "Python in a loop while something is under way": ("python in a loop", "wait"),
+    "a dim whose value Python reads": ("other", "dim", "wait"),
 }
 
 
+@pytest.mark.parametrize("native", [False, True], ids=["host", "native"])
 @pytest.mark.parametrize("name", BROKEN_FLIGHTS)
-def test_what_disturbs_a_step_under_way_is_found(name: str) -> None:
+def test_what_disturbs_a_step_under_way_is_found(name: str, native: bool) -> None:
     with pytest.raises(VerificationError, match="breaks the rule 'flights_are_undisturbed'"):
-        verify("a pass", flight(*BROKEN_FLIGHTS[name]))
-    verify("a pass", flight("other", "wait", "read"))
+        verify("a pass", flight(*BROKEN_FLIGHTS[name], native=native))
+    verify("a pass", flight("other", "loop", "wait", "read", native=native))
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["host", "native"])
+def test_steps_of_the_host_and_native_ones_are_not_under_way_together(native: bool) -> None:
+    """What native code has begun is waited for by native code of the same entry."""
+    alike, other = ("native step", "step of the host")[:: 1 if native else -1]
+    verify("a pass", flight(alike, "wait", other, native=native))
+    with pytest.raises(VerificationError, match="Python runs something while a step is under way"):
+        verify("a pass", flight(other, "wait", native=native))
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -11,7 +11,7 @@ import numpy as np
 
 import phix
 from phix import ops
-from phix.parallel import experts, pipeline, ring_attention
+from phix.parallel import experts, global_gather, global_scatter, pipeline, ring_attention
 from tests.parallel_cases import Case
 
 D, R = "data", None
@@ -92,7 +92,56 @@ def expert_cases(n: int) -> dict[str, Case]:
         out, pull = phix.vjp(layer, w, x, shares)
         return (out, *pull(ct))
 
-    return {"experts": Case(run, (D,) * 4, D, (w, x, shares, ct), routed(w, x, shares, ct, n, 1))}
+    return {
+        "experts": Case(run, (D,) * 4, D, (w, x, shares, ct), routed(w, x, shares, ct, n, 1)),
+        "rows to experts": rows_to_experts(n, rng),
+    }
+
+
+def delivered(x: Any, counts: Any, n: int, rows: int) -> tuple[Any, Any]:
+    """What arrives at each of n parts, of x [n, ...] and counts [n, parts, experts]: the rows, and
+    their numbers among all that were sent; -1 where none came."""
+    out, came_from = np.zeros((n, rows, *x.shape[2:])), np.full((n, rows), -1)
+    for part in range(n):
+        place = 0
+        for e in range(counts.shape[2]):
+            for sender in range(n):
+                first = counts[sender].reshape(-1)[: part * counts.shape[2] + e].sum()
+                for row in range(first, first + counts[sender, part, e]):
+                    if place < rows and row < x.shape[1]:
+                        out[part, place] = x[sender, row]
+                        came_from[part, place] = sender * x.shape[1] + row
+                    place += 1
+    return out, came_from
+
+
+def rows_to_experts(n: int, rng: np.random.Generator) -> Case:
+    """Each expert takes its rows times its number; results come back, and cotangents."""
+    local, rows = 5, 4 * n
+    counts = np.zeros((n, n, 2), int)
+    for part in range(n):
+        np.add.at(counts[part].reshape(-1), rng.integers(0, 2 * n, local - part % 2), 1)
+    x, ct = rng.normal(size=(2, n, local, 3))
+    factor = rng.normal(size=(n, rows, 1))
+    there, came_from = delivered(x, counts, n, rows)
+    back, to_x = np.zeros((2, n * local, 3))
+    for at, source in zip(np.ndindex(n, rows), came_from.reshape(-1)):
+        if source >= 0:
+            back[source] = factor[at] * there[at]
+            to_x[source] = factor[at] * ct.reshape(-1, 3)[source]
+
+    def run(x: Any, counts: Any, factor: Any, ct: Any) -> Any:
+        def layer(x: Any) -> Any:
+            there, number = global_scatter(x, counts, D, rows=rows)
+            return global_gather(factor * there, counts, D, rows=local), there, number
+
+        back, pull = phix.vjp(lambda x: layer(x)[0], x)
+        return (back, *layer(x)[1:], *pull(ct))
+
+    flat = [v.reshape(-1, *v.shape[2:]) for v in (x, factor, ct, there)]
+    args = (flat[0], counts.reshape(-1), flat[1], flat[2])
+    came = counts.swapaxes(0, 1).reshape(-1)
+    return Case(run, (D,) * 4, D, args, (back, flat[3], came, to_x))
 
 
 # -- stages ----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from phix.parallel.experts import experts
 from phix.parallel.meshes import Mesh, mesh
 from phix.parallel.programs import spmd
 from phix.parallel.ring import ring_attention
+from phix.parallel.routed import global_gather, global_scatter
 from phix.parallel.saving import load, save
 from phix.parallel.sharded import shard
 from phix.parallel.specs import even_specs, gather, local_parts
@@ -28,7 +29,7 @@ from phix.parallel.stages import pipeline
 from phix.parallel.sweeps import map
 
 __all__ = [
-    "Mesh", "even_specs", "experts", "gather", "load", "local_parts", "map", "mesh", "pipeline",
-    "ring_attention", "save", "shard", "spmd",
+    "Mesh", "even_specs", "experts", "gather", "global_gather", "global_scatter", "load",
+    "local_parts", "map", "mesh", "pipeline", "ring_attention", "save", "shard", "spmd",
 ]  # fmt: skip
 __dir__ = face(__all__)

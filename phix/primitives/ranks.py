@@ -23,6 +23,7 @@ _TRANSPOSES = {
     "gather": "own", "own": "gather", "scatter": "rows", "rows": "scatter",
     "exchange": "exchange", "permute": "permute",
 }  # fmt: skip
+_SUMS = frozenset({"sum", "scatter"})
 
 
 # -- the step ------------------------------------------------------------------------------------
@@ -38,7 +39,16 @@ def rank_step_vjp(active: Any, x: Any, group: Any, kind: str, detail: Any) -> An
         return out, lambda ct: (ops.rank_vary(ct, group),)
     turned = {"exchange": detail[::-1], "permute": (*_halves(detail)[1], *_halves(detail)[0])}
     back = turned.get(kind, detail)
-    return out, lambda ct: (ops.rank_step(ct, group, _TRANSPOSES[kind], back),)
+    return out, lambda ct: (_step(ct, group, _TRANSPOSES[kind], back),)
+
+
+def _step(x: Any, group: Any, kind: str, detail: Any) -> Any:
+    return ops.rank_step(_started(x) if kind in _SUMS else x, group, kind, detail)
+
+
+def _started(x: Any) -> Any:
+    """A term of a sum that starts at 0.0, as those over lanes do: it is never -0.0."""
+    return x + 0.0 if dt.is_differentiable(x.dtype) else x
 
 
 def _halves(detail: Any) -> tuple[Any, Any]:
@@ -60,7 +70,7 @@ def rank_vary(x: Any, group: Any) -> Any:
 
 @rules.vjp("rank_vary")
 def rank_vary_vjp(active: Any, x: Any, group: Any) -> Any:
-    return ops.rank_vary(x, group), lambda ct: (ops.rank_step(ct, group, "sum", ()),)
+    return ops.rank_vary(x, group), lambda ct: (_step(ct, group, "sum", ()),)
 
 
 @rules.batch("rank_vary")
@@ -85,10 +95,11 @@ def _wide(x: Any, varies: bool, group: Any) -> Any:
 @rules.ranks("psum")
 def psum_ranks(group: Any, varies: Any, x: Any, axis_name: str) -> Any:
     if group.size == 1:
-        return x, False
-    if not varies[0]:
-        return ops.scale(x, group.size) if dt.is_differentiable(x.dtype) else x * group.size, False
-    return ops.rank_step(x, group, "sum", ()), False
+        return _started(x), False
+    if varies[0]:
+        return _step(x, group, "sum", ()), False
+    x = _started(x)
+    return ops.scale(x, group.size) if dt.is_differentiable(x.dtype) else x * group.size, False
 
 
 @rules.ranks("all_gather")
@@ -106,7 +117,7 @@ def psum_scatter_ranks(
 ) -> Any:
     if group.size == 1:
         return _alone("psum_scatter", x, (axis_name, size, axis))
-    return ops.rank_step(_wide(x, varies[0], group), group, "scatter", (axis,)), True
+    return _step(_wide(x, varies[0], group), group, "scatter", (axis,)), True
 
 
 @rules.ranks("ppermute")
@@ -162,7 +173,7 @@ class Ranked(Carried):
     def as_operand(self, grad: Any, differs: bool, wanted: bool) -> Any:
         """Of an operand that is the same on all ranks it is their sum."""
         if differs and not wanted:
-            return ops.rank_step(grad, self.group, "sum", ())
+            return _step(grad, self.group, "sum", ())
         return _wide(grad, differs or not wanted, self.group)
 
 
