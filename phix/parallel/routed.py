@@ -15,6 +15,8 @@ from phix.core.tensor import Tensor, TensorLike
 
 # More rows than any part has, few enough that sums of such numbers are no more than int64 holds.
 _MOST = 1 << 40
+# Where a row is put that does not go to a part: behind all rows that a result can have.
+_BEHIND = (1 << 63) - 1
 
 
 @takes(rows=at_least(0))
@@ -135,11 +137,12 @@ def _delivered(x: Any, slices: tuple[Any, Any, Any], rows: int, axis_name: str) 
     is_counted = of < counts.shape[0]
     of = ops.where(is_counted, of, ops.full((), 0, dt.int64))
     place = places[of] + number - (ends - counts)[of]
-    is_sent = is_counted & (place < rows) & (to[of] == ops.arange(0, parts, 1, dt.int64)[:, None])
-    place = ops.where(is_sent, place, ops.full((), rows, dt.int64))  # else behind them all
+    is_sent = is_counted & (to[of] == ops.arange(0, parts, 1, dt.int64)[:, None])
+    place = ops.where(is_sent, place, ops.full((), _BEHIND, dt.int64))
     mask = ops.reshape(is_sent, (*is_sent.shape, *(1,) * (x.ndim - 1)))
     sent = ops.where(mask, x, ops.full((), 0, x.dtype))
     arrived, place = (all_to_all(v, axis_name, 0, 0) for v in (sent, place))
+    place = ops.minimum(place, ops.full((), rows, dt.int64))  # of this part's result
     out = ops.full((rows + 1, *x.shape[1:]), 0, x.dtype)
     found = ops.reshape(arrived, (parts * x.shape[0], *x.shape[1:]))
     return out.at[ops.reshape(place, (-1,))].set(found)[:rows]
