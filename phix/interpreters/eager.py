@@ -159,7 +159,7 @@ class Eager(Interpreter):
             elif value is x and type(x) is Tensor:
                 keys.append(x.key)
                 fixed.append(None)
-            elif type(value) in FIXED:
+            elif type(value) in FIXED and type(x) is not tuple:  # nor a list left out
                 keys.append(number_key(value))
                 fixed.extend(() if x is None else (x.data,))
             else:
