@@ -19,7 +19,7 @@ import numpy as np
 from phix.core.kernel_context import KernelContext
 from phix.core.places import Place
 from phix.kernels.gpu import host_steps, prelude
-from phix.kernels.gpu.runtime import Batch, FactorCall
+from phix.kernels.gpu.runtime import Batch, FactorCall, Waits
 
 STREAM = 77  # what stands for the current stream
 _SHIM = Path(__file__).with_name("shim.h").read_text()
@@ -77,10 +77,14 @@ class Emulator:
         how = int(is_plain) + 2 * self.orders.randrange(2)
         call(min(grid, 3), block, how, (ctypes.c_void_p * len(pointers))(*pointers))
 
-    def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
-        """In an order drawn anew: a work that needs another one may come before it."""
-        for work in self.orders.sample(works, len(works)):
-            work()
+    def start(self, works: Sequence[Callable[[], None]], waits: Sequence[Waits]) -> None:
+        """In an order drawn anew from those that are allowed."""
+        left, done = list(range(len(works))), set()
+        while left:
+            number = self.orders.choice([n for n in left if done.issuperset(waits[n])])
+            works[number]()
+            left.remove(number)
+            done.add(number)
 
     def multiply(self, batch: Batch) -> None:
         self.products.append(batch)

@@ -20,8 +20,9 @@ from phix.core.places import Place
 from phix.core.precision import matmul_precision
 from phix.kernels.gpu import cublas, host_steps, nccl, nvrtc
 from phix.kernels.gpu.cusolver import Solver
+from phix.kernels.gpu.dependences import lanes
 from phix.kernels.gpu.faults import fault
-from phix.kernels.gpu.runtime import Batch, FactorCall
+from phix.kernels.gpu.runtime import Batch, FactorCall, Waits
 
 log = logging.getLogger("phix.kernels")
 
@@ -165,7 +166,7 @@ def _references_of_one() -> tuple[int, int]:
     return _references(cupy().empty(1))
 
 
-# Streams beside the first that a recording is made on: as many works can run at a time.
+# Streams beside the first that a recording is made on: so many more works can run at a time.
 _BRANCHES = 7
 
 
@@ -224,26 +225,37 @@ class CupyRuntime:
         except Exception as error:
             raise fault(error, f"gpu:{self.index}") from None
 
-    def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
-        """Side by side in a recording, where streams cost nothing; else one after the other."""
+    def start(self, works: Sequence[Callable[[], None]], waits: Sequence[Waits]) -> None:
+        """In a recording, where streams cost nothing, a lane is a stream; else all are in order."""
         recorder, others = context.recorder or (None, [])
         if recorder is not self:
             for work in works:
                 work()
             return
-        events, current = self.cupy.cuda, self.cupy.cuda.get_current_stream()
-        streams = [current, *others[: len(works) - 1]]
-        begin = events.Event(disable_timing=True)
-        begin.record(current)
-        for stream in streams[1:]:
-            stream.wait_event(begin)
-        for number, work in enumerate(works):
-            with streams[number % len(streams)]:
+        current = self.cupy.cuda.get_current_stream()
+        streams, where = [current, *others], lanes(waits, len(others) + 1)
+        begin, done = self._event(current), []
+        last: dict[int, Any] = {}  # what the last work of a lane ends with
+        for work, after, lane in zip(works, waits, where):
+            stream = streams[lane]
+            if lane and lane not in last:
+                stream.wait_event(begin)
+            for number in after:
+                if where[number] != lane:
+                    stream.wait_event(done[number])
+            with stream:
                 work()
-        for stream in streams[1:]:
-            end = events.Event(disable_timing=True)
-            end.record(stream)
-            current.wait_event(end)
+            last[lane] = self._event(stream)
+            done.append(last[lane])
+        for lane, end in last.items():
+            if lane:
+                current.wait_event(end)
+
+    def _event(self, stream: Any) -> Any:
+        """What happens when all that has been started on a stream has ended."""
+        event = self.cupy.cuda.Event(disable_timing=True)
+        event.record(stream)
+        return event
 
     @cached_property
     def _cublas(self) -> tuple[cublas.Handle, Any]:

@@ -21,6 +21,7 @@ from phix.core.graph import Graph
 from phix.core.tensor import Tensor
 from phix.kernels.gpu import prelude
 from phix.kernels.gpu.cuda import KernelText
+from phix.kernels.gpu.dependences import dependences
 from phix.kernels.gpu.explanation import ALIGNMENT
 from phix.kernels.gpu.factors import Factor
 from phix.kernels.gpu.launches import Launch
@@ -31,7 +32,6 @@ from phix.kernels.gpu.recordings import JointRecordings, Recordings
 from phix.kernels.gpu.routines import Routine, RoutineText
 from phix.kernels.gpu.runtime import Runtime
 from phix.kernels.gpu.schedule import GpuBuilder
-from phix.kernels.gpu.waves import waves
 from phix.kernels.host_walk import HostWalk, StepRun
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import sizes
@@ -322,19 +322,11 @@ class _SizedProgram(HostWalk):
 
     # -- steps -----------------------------------------------------------------------------
     def block(self, steps: list[ir.Step], scope: None = None) -> Run:
-        runs = [self._wave(wave) for wave in waves(steps, self._memory)]
-
-        def run(state: _GpuRun) -> None:
-            for one in runs:
-                one(state)
-
-        return run
-
-    def _wave(self, steps: list[ir.Step]) -> Run:
         runs, runtime = [self.step(s) for s in steps], self.runtime
         if len(runs) == 1:
             return runs[0]
-        return lambda state: runtime.side_by_side([partial(run, state) for run in runs])
+        waits = dependences(steps, self._memory)
+        return lambda state: runtime.start([partial(run, state) for run in runs], waits)
 
     def step(self, step: ir.Step, scope: None = None) -> Run:
         if isinstance(step, Factor):  # these two have kinds in programs

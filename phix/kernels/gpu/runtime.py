@@ -15,6 +15,9 @@ import numpy as np
 from phix.core.kernel_context import KernelContext
 from phix.kernels.gpu.nccl import Link
 
+# The numbers of the works before a work that it waits for.
+Waits = tuple[int, ...]
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -82,8 +85,9 @@ class Runtime(Protocol):
     def launch(self, function: Any, grid: int, block: int, arguments: list[int]) -> None:
         """Start a kernel; every argument is an address or an int64."""
 
-    def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
-        """Start works that do not depend on each other; what follows waits for all of them."""
+    def start(self, works: Sequence[Callable[[], None]], waits: Sequence[Waits]) -> None:
+        """Start works, each of which waits for those before it of the given numbers; what follows
+        waits for all of them."""
 
     def multiply(self, batch: Batch) -> None:
         """Start matrix products."""
