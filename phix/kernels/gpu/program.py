@@ -45,6 +45,7 @@ from phix.kernels.schedule.pipeline import lowered, run
 # Launches that a recording has at most, those of each iteration of a loop counted.
 _MOST_RECORDED = 4096
 Run = Callable[["_GpuRun"], None]
+Maker = Callable[[tuple[Any, ...]], Any]
 Text = Union[KernelText, RoutineText]
 
 
@@ -201,7 +202,9 @@ class _SizedProgram(HostWalk):
         self.functions = program.module(self.numbers)
         self.slots: dict[Buffer, int] = {}
         self.offsets, self.block_size = self._planned(program.loops.steps)
-        self.out_shapes = [self._shape(dims) for dims in program.out_dims]
+        out_shapes = [self._shape(dims) for dims in program.out_dims]
+        loops = program.loops
+        self.makers = [*map(self._maker, loops.outputs, loops.reused, out_shapes)]
         self.run = self.block(program.loops.steps)
         self.recordings: Recordings | None = None
         steps = program.loops.steps
@@ -210,7 +213,7 @@ class _SizedProgram(HostWalk):
         )
         self.ranks = RankSteps.of(steps)
         if self.is_recorded and self.ranks is None:
-            self.recordings = Recordings(self.runtime, self.block_size)
+            self.recordings = Recordings(self.runtime, self.block_size, program.contiguous)
 
     def _planned(self, steps: list[ir.Step]) -> tuple[dict[Buffer, int], int]:
         """Where the temps of known sizes lie in their block, and its size in bytes."""
@@ -274,29 +277,31 @@ class _SizedProgram(HostWalk):
 
     def launch(self, *inputs: Any) -> tuple[Any, ...]:
         """Run the program on arrays of the device."""
-        loops, empty = self.program.loops, self.runtime.empty
-        arrays = dict(zip(loops.inputs, inputs))
-        arrays.update(zip(loops.constants, self.program.constants))
-        outputs: list[Any] = []
-        for buffer, reused, shape in zip(loops.outputs, loops.reused, self.out_shapes):
-            if reused is not None:
-                given = inputs[reused]  # a view of it would not be alone with its memory
-                outputs.append(given if given.shape == shape else given.reshape(shape))
-                continue
-            if shape is not None:
-                arrays[buffer] = empty(shape, buffer.dtype)
-            outputs.append(arrays.get(buffer))
+        outputs = tuple([make(inputs) for make in self.makers])
         recordings = self.recordings if self.ranks is None else self._recorder(self.ranks)
         if recordings is not None:
-            start = lambda block: self._start(arrays, block).made  # noqa: E731
-            recordings.run([*inputs, *outputs], start)
+            recordings.run(inputs, outputs, self._made)
             if self.ranks is not None:
                 self.ranks.leave()
-            return tuple(outputs)
-        block = empty((self.block_size,), np.dtype(np.uint8)) if self.block_size else None
-        state = self._start(arrays, block)
-        made = zip(outputs, loops.outputs)  # a size that is found on the way has no array yet
+            return outputs
+        empty, size = self.runtime.empty, self.block_size
+        state = self._start(inputs, outputs, empty((size,), np.dtype(np.uint8)) if size else None)
+        made = zip(outputs, self.program.loops.outputs)  # a size found on the way has none yet
         return tuple([state.array(b) if x is None else x for x, b in made])
+
+    def _maker(self, buffer: Buffer, reused: int | None, shape: tuple[int, ...] | None) -> Maker:
+        """What gives the array of an output for the inputs, or None: it is made on the way."""
+        empty, dtype = self.runtime.empty, buffer.dtype
+        if shape is None:
+            return lambda inputs: None
+        if reused is None:
+            return lambda inputs: empty(shape, dtype)
+
+        def given(inputs: tuple[Any, ...]) -> Any:
+            found = inputs[reused]  # a view of it would not be alone with its memory
+            return found if found.shape == shape else found.reshape(shape)
+
+        return given
 
     def _recorder(self, ranks: RankSteps) -> Recordings | None:
         """What records a program with steps between ranks, in each of whose calls they decide
@@ -305,7 +310,7 @@ class _SizedProgram(HostWalk):
         if self.is_recorded and ranks.are_recordable and all(links):
             if self.recordings is None:
                 self.recordings = JointRecordings(
-                    self.runtime, self.block_size, links, ranks.digest
+                    self.runtime, self.block_size, self.program.contiguous, links, ranks.digest
                 )
             ranks.enter()
             return self.recordings
@@ -315,10 +320,19 @@ class _SizedProgram(HostWalk):
             ranks.leave()
         return None
 
-    def _start(self, arrays: dict[Buffer, Any], block: Any) -> _GpuRun:
+    def _start(self, inputs: Sequence[Any], outputs: Sequence[Any], block: Any) -> _GpuRun:
+        loops = self.program.loops
+        arrays = dict(zip(loops.inputs, inputs))
+        arrays.update(zip(loops.constants, self.program.constants))
+        own = zip(loops.outputs, loops.reused, outputs)
+        arrays.update((b, x) for b, reused, x in own if reused is None and x is not None)
         state = _GpuRun(self, arrays, block)
         self.run(state)
         return state
+
+    def _made(self, inputs: Sequence[Any], outputs: Sequence[Any], block: Any) -> list[Any]:
+        """Start the program; what libraries have allocated for it."""
+        return self._start(inputs, outputs, block).made
 
     # -- steps -----------------------------------------------------------------------------
     def block(self, steps: list[ir.Step], scope: None = None) -> Run:

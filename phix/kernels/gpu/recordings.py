@@ -26,30 +26,34 @@ MOST = 16
 _MISSES = 4
 
 Key = tuple[Any, ...]
+# Starts a program on inputs, outputs and the block of its temps; gives what is to be kept alive.
+Start = Callable[[Sequence[Any], Sequence[Any], Any], Any]
 
 
 class Recordings:
-    """The recordings of one program for one set of shapes."""
+    """The recordings of one program for one set of shapes; ``contiguous`` says of each input
+    whether it always is."""
 
-    def __init__(self, runtime: Runtime, block_size: int) -> None:
+    def __init__(self, runtime: Runtime, block_size: int, contiguous: Sequence[bool]) -> None:
         self.runtime, self.block_size = runtime, block_size
+        self.strided = [number for number, promised in enumerate(contiguous) if not promised]
         self.blocks: dict[Any, Any] = {}  # by stream: calls on two of them may overlap
-        # with each recording the memory that it works on besides
+        # with each recording the memory that it works on besides; None: the program ran on it once
         self.seen: OrderedDict[Key, tuple[Callable[[], None], list[Any]] | None] = OrderedDict()
         self.lock = threading.Lock()
 
-    def run(self, arrays: list[Any], start: Callable[[Any], Any]) -> None:
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any], start: Start) -> None:
         """Start the program on these inputs and outputs: the second time they come, recorded."""
-        address = self.runtime.address
-        state = self.runtime.state()
-        key = (state, *((address(a), tuple(a.strides)) for a in arrays))
+        address, state = self.runtime.address, self.runtime.state()
+        strides = [tuple(inputs[number].strides) for number in self.strided]
+        key = (*state, *map(address, inputs), *map(address, outputs), *strides)
         with self.lock:
             block = self._block(state[0])
-            replay = self._find(key, lambda: start(block))
+            replay = self._find(key, lambda: start(inputs, outputs, block))
             if replay is not None:
                 replay()
             else:
-                start(block)
+                start(inputs, outputs, block)
 
     def _block(self, stream: Any) -> Any:
         if stream not in self.blocks and self.block_size:
@@ -58,15 +62,15 @@ class Recordings:
 
     def _find(self, key: Key, run: Callable[[], Any]) -> Callable[[], None] | None:
         """``run`` as a recording, which keeps the memory that ``run`` returns alive."""
-        if key not in self.seen:
-            self._note(key)
-            return None
-        self.seen.move_to_end(key)
-        if self.seen[key] is None:
+        found = self.seen.get(key)
+        if found is None:
+            if key not in self.seen:
+                self._note(key)
+                return None
             kept: list[Any] = []
             replay = self.runtime.recorded(lambda: kept.append(run()))
-            self.seen[key] = None if replay is None else (replay, kept)
-        found = self.seen[key]
+            found = self.seen[key] = None if replay is None else (replay, kept)
+        self.seen.move_to_end(key)
         return None if found is None else found[0]
 
     def _note(self, key: Key) -> None:
@@ -83,9 +87,14 @@ class JointRecordings(Recordings):
     ranks asked for different ones."""
 
     def __init__(
-        self, runtime: Runtime, block_size: int, links: Sequence[Link | None], digest: int
+        self,
+        runtime: Runtime,
+        block_size: int,
+        contiguous: Sequence[bool],
+        links: Sequence[Link | None],
+        digest: int,
     ) -> None:
-        super().__init__(runtime, block_size)
+        super().__init__(runtime, block_size, contiguous)
         self.links, self.digest = links, digest
         self.numbers: dict[Key, int] = {}
         self.misses: dict[Key, int] = {}
