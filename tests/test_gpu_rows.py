@@ -36,17 +36,31 @@ def loads_of_outputs(made: Any) -> int:
 
 
 @pytest.mark.parametrize("columns", [17, 300, 4096, 8192])
-def test_exponentials_of_a_softmax_are_in_shared_memory(columns: int) -> None:
+def test_rows_of_a_softmax_stay_in_registers(columns: int) -> None:
     made = check(lambda x: ops.softmax(x), floats(9, columns))
     kernel = only_kernel(made)
     ((row, size),) = kernel.locals.items()
     assert (row.dtype, size.data) == (np.float32, columns) and teams(made) == ["block"]
     (launch,) = made.launches.values()
-    assert launch.size("block", {})[0] == 9, "a block a row"
+    grid, threads = launch.size("block", {})
+    assert grid == 9, "a block a row"
     assert loads_of_outputs(made) == 0, "each row is written once"
-    text = made.sections["cuda"]
-    assert re.search(rf"__shared__ __align__\(16\) float b0\[{columns}\];", text)
-    assert "phix_pack<float, 4>*)(b0" in text, "it is read by vector loads"
+    text = kernel_text(made)
+    assert text.count("phix_take(") == text.count("phix_put(") == 1
+    assert "__shared__" not in text and "p0[" not in text
+    assert f"__launch_bounds__({threads})" in text
+    width = 4 if columns % 4 == 0 else 1
+    assert f", {columns // width}, {threads});" in text
+
+
+def kernel_text(made: Any) -> str:
+    """The kernels alone, without what they call."""
+    return str(made.sections["cuda"].partition('extern "C"')[2])
+
+
+def test_exponentials_that_a_scan_goes_through_are_in_shared_memory() -> None:
+    made = check(lambda x: ops.cumsum(ops.softmax(x), 1), floats(9, 300), tolerance=1e-5)
+    assert re.search(r"__shared__ __align__\(16\) float b0\[300\];", kernel_text(made))
 
 
 @pytest.mark.parametrize("dims", [(9, 9000), (300, "n"), ("m", "n")])
@@ -137,3 +151,50 @@ def test_float32_products_are_float32_unless_asked_otherwise() -> None:
     finally:
         phix.set_matmul_precision("highest")
     assert found == {"highest": [full, full, full, double], "high": [tf32, tf32, full, double]}
+
+
+def test_rows_off_sixteen_bytes() -> None:
+    """A row begins where its array does."""
+    x = np.zeros(5 * 64 + 1, np.float32)[1:].reshape(5, 64)
+    x[...] = floats(5, 64)
+    assert x.ctypes.data % 16, "of NumPy's memory the first element lies at sixteen bytes"
+    check(lambda x: ops.softmax(x), x)
+    check(phix.grad(lambda x: ops.sum(ops.softmax(x) ** 2)), x, tolerance=1e-5)
+
+
+# -- rows drawn at random --------------------------------------------------------------------------
+STEPS = {
+    "softmax": lambda x, y: ops.softmax(x),
+    "log_softmax": lambda x, y: ops.log_softmax(x) * 0.1,
+    "layer_norm": lambda x, y: ops.layer_norm(x, None, None),
+    "largest": lambda x, y: x / (1.0 + ops.max(ops.abs(x), 1, keepdim=True)),
+    "running": lambda x, y: ops.cumsum(x, 1) / x.shape[1],
+    "backward": lambda x, y: ops.flip(x, [1]) * 0.5 + x,
+    "other row": lambda x, y: x - ops.mean(y, 1, keepdim=True) * y,
+    "first": lambda x, y: x + x[:, :1],
+    "next row": lambda x, y: x + ops.roll(y, 1, 0),
+    "half": lambda x, y: ops.cast(ops.cast(x, "bfloat16"), x.dtype) + y,
+    "chosen": lambda x, y: ops.where(x > ops.mean(x, 1, keepdim=True), x, y),
+    "gathered": lambda x, y: x + ops.softmax(ops.index_select(y, ops.argmax(x, 1) % y.shape[0], 0)),
+    "product": lambda x, y: x * y,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_rows_drawn_at_random(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, columns = int(rng.integers(1, 6)), int(rng.choice([1, 7, 32, 36, 255, 512, 1000, 2050]))
+    dtype = str(rng.choice(["float32", "float32", "float64"]))
+    chosen = [str(rng.choice(list(STEPS))) for _ in range(int(rng.integers(2, 6)))]
+
+    def f(x: Any, y: Any) -> Any:
+        for name in chosen:
+            x, y = STEPS[name](x, y), x
+        return x, ops.sum(x * y)
+
+    x, y = (rng.standard_normal((rows, columns)).astype(dtype) for _ in range(2))
+    check(f, x, y, tolerance=3e-2 if "half" in chosen else 2e-4)
+    if rng.random() < 0.5:
+        check(
+            phix.grad(lambda x, y: f(x, y)[1]), x, y, tolerance=5e-2 if "half" in chosen else 2e-3
+        )

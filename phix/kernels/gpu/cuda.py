@@ -13,8 +13,9 @@ from math import prod
 from typing import Any
 
 from phix.core import dtypes as dt
+from phix.kernels.gpu import held, mapping, scalars, tiles
 from phix.kernels.gpu import instructions as ins
-from phix.kernels.gpu import mapping, scalars, tiles
+from phix.kernels.gpu.held import Row, Rows
 from phix.kernels.gpu.mapping import Nest, Spread
 from phix.kernels.gpu.scalars import Parameter, ScalarPrinter
 from phix.kernels.loops import nodes as ir
@@ -38,19 +39,24 @@ class KernelText:
         printer = _Printer(kernel, team)
         printer.kernel()
         self.team = team
+        # those of a block, where the text is for so many alone
+        self.threads = None if printer.rows is None else printer.rows.threads
         self.parameters: list[Parameter] = list(printer.parameters)
         self.text = scalars.function_text(kernel.body, printer.parameters, printer.lines)
 
     def source(self, name: str) -> str:
         """The function under a name."""
-        bounds = f"__launch_bounds__({MOST_THREADS[self.team]})"
+        bounds = f"__launch_bounds__({self.threads or MOST_THREADS[self.team]})"
         return f'extern "C" __global__ void {bounds} {name}{self.text}\n'
 
 
 class _Printer(ScalarPrinter):
     def __init__(self, kernel: ir.Kernel, team: str) -> None:
-        super().__init__(kernel)
         self.items, self.team = mapping.items_of(kernel), team
+        self.rows = held.rows_of(self.items) if team == BLOCK else None
+        super().__init__(kernel, set() if self.rows is None else self.rows.buffers)
+        self.own = set(kernel.locals)
+        self.arrays: dict[Row, str] = {}  # of the rows that are kept
         # what the threads of a block have written and read since its last barrier
         self.written: set[Buffer] = set()
         self.read: set[Buffer] = set()
@@ -68,6 +74,7 @@ class _Printer(ScalarPrinter):
         count = self._count(self.items)
         self.open(f"for (long long item = blockIdx.x; item < {count}; item += gridDim.x)")
         self._unravel(self.items, "item")
+        self._declare_rows()
         self.team_block(self.items.body)
         if self.shared:  # the next item has it
             self.line("__syncthreads();")
@@ -219,8 +226,8 @@ class _Printer(ScalarPrinter):
 
     def _packed(self, nest: Nest, width: int, count: str, first: str, step: str) -> str:
         """The iterations that fill packs, where all are aligned; the first of what is left."""
-        index, packs = nest.loops[0].index, self._packs(nest)
-        starts = {key: self._start(key, index) for key in packs}
+        index, packs, is_single = nest.loops[-1].index, self._packs(nest), len(nest.loops) == 1
+        starts = {key: self._start(key, index, is_single) for key in packs}
         checks = [
             f"(unsigned long long)({start}) % {width * buffer.dtype.itemsize} == 0"
             for (buffer, _), start in starts.items()
@@ -229,9 +236,21 @@ class _Printer(ScalarPrinter):
         self.line(f"const long long {aligned} = {' && '.join(checks)} ? {count} / {width} : 0;")
         sums = self._sums(nest, MOST_THREADS[BLOCK] * width)
         with self._steps(sums, number, first, aligned, step):
+            if not is_single:
+                number = self._row_of_packs(nest, width, number)
+                starts = {key: self._start(key, index) for key in packs}
             self._pack(nest, width, number, packs, starts)
         self.forget(self.changes(nest.body))
         return f"{aligned} * {width} + {first}"
+
+    def _row_of_packs(self, nest: Nest, width: int, number: str) -> str:
+        """Name the indices of the row that a pack is in; the number of the pack in its row."""
+        *outer, inner = nest.loops
+        row, place, packs = self.fresh("q"), self.fresh("g"), inner.extent.data // width
+        self.line(f"const long long {row} = {number} / {packs};")
+        self.line(f"const long long {place} = {number} - {row} * {packs};")
+        self._unravel(Nest(outer, []), row)
+        return place
 
     def _pack(
         self,
@@ -241,8 +260,8 @@ class _Printer(ScalarPrinter):
         packs: dict[tuple[Buffer, Expr], bool],
         starts: dict[tuple[Buffer, Expr], str],
     ) -> None:
-        """One thread's iterations of a nest that fill packs, which begin at ``starts``."""
-        index, stored = nest.loops[0].index, ir.writes(nest.body)
+        """One thread's iterations of a nest that fill packs, of rows that begin at ``starts``."""
+        index, stored = nest.loops[-1].index, ir.writes(nest.body)
         for (buffer, linear), is_read in packs.items():
             pack, name = f"phix_pack<{ins.memory_type(buffer.dtype)}, {width}>", self.fresh("r")
             value = f" = ((const {pack}*)({starts[buffer, linear]}))[{number}]" if is_read else ""
@@ -266,7 +285,7 @@ class _Printer(ScalarPrinter):
     def _packs(self, nest: Nest) -> dict[tuple[Buffer, Expr], bool]:
         """The accesses that go along the index, and whether what memory has there is asked for:
         it is read before it is written, or written under a condition."""
-        index = nest.loops[0].index
+        index = nest.loops[-1].index
         found: dict[tuple[Buffer, Expr], bool] = {}
         filled: set[tuple[Buffer, Expr]] = set()
         for s in nest.body:
@@ -283,11 +302,57 @@ class _Printer(ScalarPrinter):
                 found = dict.fromkeys(written, False) | found
         return dict(sorted(found.items(), key=lambda item: item[0][0].name))
 
-    def _start(self, key: tuple[Buffer, Expr], index: Expr) -> str:
-        """The address of a pack's element for index 0."""
+    def _start(self, key: tuple[Buffer, Expr], index: Expr, is_row: bool = True) -> str:
+        """The address of a pack's element for index 0, of its row or of the first row."""
         buffer, linear = key
         base, rest = self.parameter("data", buffer), mapping.without(linear, index)
-        return base if rest is None else f"{base} + {self.index(rest)}"
+        return base if rest is None or not is_row else f"{base} + {self.index(rest)}"
+
+    # -- rows in registers ------------------------------------------------------------------
+    def _declare_rows(self) -> None:
+        if self.rows is not None:
+            for row in sorted(self.rows.kept, key=lambda row: row[0].name):
+                self.arrays[row] = self._array(row[0], self.rows)
+        self.filled: set[Row] = set()
+
+    def _array(self, buffer: Buffer, rows: Rows) -> str:
+        name, kind = self.fresh("r"), ins.memory_type(buffer.dtype)
+        self.line(f"phix_pack<{kind}, {rows.width}> {name}[{rows.of_thread}];")
+        return name
+
+    def _along_rows(self, spread: Spread, rows: Rows) -> None:
+        """A thread's iterations of a spread, written out: rows that are not kept come from memory
+        and go there as a whole."""
+        self.forget(self.changes(spread.body))
+        index, sizes = spread.loops[0].index, f"{rows.packs}, {rows.threads}"
+        at = {held.row_at(*access, spread): access for access in held.accesses(spread)}
+        names = {row: self.arrays.get(row) or self._array(row[0], rows) for row in at}
+        packs = self._packs(spread)
+        for row, access in at.items():
+            if packs[access] and row not in self.filled:
+                self.line(f"phix_take({names[row]}, {self._start(access, index)}, {sizes});")
+        self.line("#pragma unroll")
+        self.open(f"for (int u = 0; u < {rows.of_thread}; ++u)")
+        group, name = self.fresh("g"), self.fresh("i")
+        self.line(f"const int {group} = u * {rows.threads} + (int)threadIdx.x;")
+        if rows.of_thread * rows.threads > rows.packs:
+            self.line(f"if ({group} >= {rows.packs}) break;")
+        self.line("#pragma unroll")
+        self.open(f"for (int k = 0; k < {rows.width}; ++k)")
+        self.line(f"const long long {name} = {group} * {rows.width} + k;")
+        self.index_names[index] = name
+        self.packs |= {access: f"{names[row]}[u].at[k]" for row, access in at.items()}
+        self.block(spread.body)
+        self.close()
+        self.close()
+        for row, access in at.items():
+            del self.packs[access]
+            if row[0] in ir.writes(spread.body) and row not in rows.kept & {
+                (b, None) for b in self.own
+            }:
+                self.line(f"phix_put({names[row]}, {self._start(access, index)}, {sizes});")
+        self.filled |= rows.kept & set(at)
+        self.forget(self.changes(spread.body))
 
     # -- one thread ------------------------------------------------------------------------
     def block(self, body: list[ir.Statement]) -> None:
@@ -359,7 +424,8 @@ class _Printer(ScalarPrinter):
 
     def _barrier(self, reads: set[Buffer], writes: set[Buffer]) -> None:
         """A barrier if the block's threads may not go on to touch these buffers."""
-        reads, writes = {ir.owner(b) for b in reads}, {ir.owner(b) for b in writes}
+        alone = set() if self.rows is None else self.rows.buffers
+        reads, writes = ({ir.owner(b) for b in touched - alone} for touched in (reads, writes))
         if (reads | writes) & self.written or writes & self.read:
             self._synchronise()
         self.read |= reads
@@ -436,7 +502,10 @@ class _Printer(ScalarPrinter):
             outer[target], self.mutable[target] = self.mutable[target], name
         targets: set[Any] = set(spread.combined)
         self.forget(targets)
-        self._shared(spread, self._width(spread), "(long long)threadIdx.x", "blockDim.x")
+        if self.rows is not None and spread.loops[0] in self.rows.spreads:
+            self._along_rows(spread, self.rows)
+        else:
+            self._shared(spread, self._width(spread), "(long long)threadIdx.x", "blockDim.x")
         for target, fn in spread.combined.items():
             name, own = outer[target], self.mutable[target]
             total = f"phix_reduce({own}, {mapping.COMBINATIONS[fn]}())"

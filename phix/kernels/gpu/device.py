@@ -238,7 +238,8 @@ class CupyRuntime:
             return
         current = self.cupy.cuda.get_current_stream()
         streams, where = [current, *others], lanes(waits, len(others) + 1)
-        begin, done = self._event(current), []
+        begin = self._event(current)
+        done: list[Any] = []
         last: dict[int, Any] = {}  # what the last work of a lane ends with
         for work, after, lane in zip(works, waits, where):
             stream = streams[lane]

@@ -86,6 +86,9 @@ class Launch:
             threads = -(-items // self._width(self.items))
             block = MOST_THREADS[THREAD] if threads > _FEW_ITEMS else 2 * _WARP
             return min(-(-threads // block), MOST_BLOCKS), block
+        fixed = self.text(BLOCK).threads
+        if fixed is not None:
+            return min(items, MOST_BLOCKS), fixed
         widest = max((self._width(s) for s in self.spreads), default=1)
         has_scan = any(isinstance(s, mapping.Scan) for s in self.spreads)
         block, most = _WARP, _SCANNING if has_scan else MOST_THREADS[BLOCK]

@@ -283,23 +283,36 @@ def prefers_threads(items: Nest, shared: list[Spread]) -> bool:
 
 # -- packs -----------------------------------------------------------------------------------
 def pack_width(nest: Nest) -> int:
-    """How many iterations of a single loop one thread can do with vector loads; 1: none.
+    """How many iterations of the innermost loop one thread can do with vector loads; 1: none.
 
     Every access must be to the next element with the next index, or not depend on it; buffers
-    are read and written by 16 bytes at most.
+    are read and written by 16 bytes at most. In a nest of several loops packs fill each row.
     """
-    if len(nest.loops) != 1 or any(isinstance(s, (For, ir.While)) for s in nest.body):
+    if not nest.loops or any(isinstance(s, (For, ir.While)) for s in nest.body):
         return 1
-    index = nest.loops[0].index
-    sizes = []
-    for buffer, indices in _touched(nest.body):
-        depends = any(index in set(variables(i)) for i in indices)
-        if not depends:
-            continue
+    *outer, inner = nest.loops
+    index = inner.index
+    touched = [(b, i) for b, i in _touched(nest.body) if any(index in set(variables(e)) for e in i)]
+    for buffer, indices in touched:
         if buffer.strided or dt.is_complex(buffer.dtype) or not _is_next(indices[0], index):
             return 1
-        sizes.append(buffer.dtype.itemsize)
-    return 16 // max(sizes) if sizes else 1
+    width = 16 // max((buffer.dtype.itemsize for buffer, _ in touched), default=16)
+    if not outer:
+        return width
+    if inner.extent.fn != "const":
+        return 1
+    rests = [without(indices[0], index) for _, indices in touched]
+    while width > 1 and not all(_is_multiple(e, width) for e in (inner.extent, *rests)):
+        width //= 2
+    return width
+
+
+def _is_multiple(e: Expr | None, of: int) -> bool:
+    """Whether a number is a multiple whatever its variables are; None is nothing."""
+    if e is None or e.fn == "const":
+        return e is None or e.data % of == 0
+    parts = [_is_multiple(a, of) for a in e.args] if e.fn in ("add", "sub", "mul") else [False]
+    return any(parts) if e.fn == "mul" else all(parts)
 
 
 def _is_next(linear: Expr, index: Expr) -> bool:

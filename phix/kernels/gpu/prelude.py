@@ -5,7 +5,7 @@ It includes no header, so NVRTC needs none.
 
 from __future__ import annotations
 
-from phix.kernels.gpu import matrix_units, register_tiles
+from phix.kernels.gpu import held, matrix_units, register_tiles
 
 _TEXT = r"""
 #define PHIX_INFINITY_F __int_as_float(0x7f800000)
@@ -206,4 +206,4 @@ PHIX_DEVICE T phix_scan(T value, Op combine, T neutral, T &before, T &total) {
   return combine(lower, value);
 }
 """
-TEXT = _TEXT + matrix_units.TEXT + register_tiles.TEXT
+TEXT = _TEXT + held.TEXT + matrix_units.TEXT + register_tiles.TEXT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Union
 
 from phix.core import dtypes as dt
@@ -24,7 +24,8 @@ class ScalarPrinter(SourcePrinter):
     texts.
     """
 
-    def __init__(self, kernel: ir.Kernel) -> None:
+    def __init__(self, kernel: ir.Kernel, elsewhere: Collection[Buffer] = ()) -> None:
+        """``elsewhere``: buffers of the kernel's own that are not in shared memory."""
         super().__init__(kernel)
         self.parameters: dict[Parameter, str] = {}
         # buffers held in packs: the buffer, and the index its elements are counted by
@@ -32,6 +33,8 @@ class ScalarPrinter(SourcePrinter):
         # buffers in the shared memory of a block
         self.shared: dict[Any, str] = {}
         for buffer, size in kernel.locals.items():
+            if buffer in elsewhere:
+                continue
             name, numbers = f"b{len(self.shared)}", size.data * (1 + dt.is_complex(buffer.dtype))
             kind = ins.memory_type(buffer.dtype)
             self.line(f"__shared__ __align__(16) {kind} {name}[{max(numbers, 1)}];")
