@@ -11,7 +11,7 @@ import phix
 from gpu_programs import check, needs_compiler, program
 from phix import ops
 from phix.kernels.gpu.dependences import dependences, lanes
-from phix.kernels.gpu.products import Product
+from phix.kernels.gpu.products import Product, turns
 from phix.kernels.gpu.runtime import Waits
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.effects import effects_of
@@ -72,12 +72,15 @@ def test_a_step_that_is_done_by_itself_holds_up_all_that_follows() -> None:
     assert dependences(steps, ir.owner) == [(), (), (0, 1), (2,), (2,)]
 
 
-def test_two_products_do_not_share_the_workspace_of_the_library() -> None:
-    f = lambda x, w: (ops.tanh(x @ w), ops.sin(x @ (w + 1.0)), ops.sum(x))  # noqa: E731
-    steps = steps_of(f, phix.spec([64, 64]), phix.spec([64, 64]))
-    ended = before(dependences(steps, ir.owner))
-    first, second = (k for k, s in enumerate(steps) if isinstance(s, Product))
-    assert first in ended[second]
+def test_products_do_not_share_a_workspace_of_the_library() -> None:
+    steps = steps_of(lambda x, *ws: [x @ w for w in ws], *[phix.spec([64, 64])] * 7)
+    ended, workspaces = before(dependences(steps, ir.owner)), turns(steps)
+    products = [k for k, s in enumerate(steps) if isinstance(s, Product)]
+    assert len(products) == 6
+    for later in products:
+        for earlier in products[: products.index(later)]:
+            is_shared = workspaces[steps[earlier]] == workspaces[steps[later]]
+            assert (earlier in ended[later]) == is_shared
 
 
 def test_a_copy_does_not_hold_up_the_sort_of_a_scatter() -> None:

@@ -86,7 +86,7 @@ class Emulator:
             left.remove(number)
             done.add(number)
 
-    def multiply(self, batch: Batch) -> None:
+    def multiply(self, batch: Batch, turn: int) -> None:
         self.products.append(batch)
         b = batch
         m, n, k = b.sizes

@@ -52,21 +52,21 @@ def _check(status: int, what: str) -> None:
 
 
 class Handle:
-    """A handle of the current device; ``workspace`` is the address of WORKSPACE bytes."""
+    """A handle of the current device."""
 
-    def __init__(self, workspace: int) -> None:
+    def __init__(self) -> None:
         self._handle = _POINTER()
         _check(library().cublasCreate_v2(ctypes.byref(self._handle)), "creating a handle")
-        self.workspace = workspace
 
-    def multiply(self, batch: Batch, stream: int) -> None:
-        """Start the products of a batch on a stream."""
+    def multiply(self, batch: Batch, stream: int, workspace: int) -> None:
+        """Start the products of a batch on a stream; ``workspace`` is the address of WORKSPACE
+        bytes, which no products use that may run at the same time."""
         b = batch
         (m, n, k), (x, y, out) = b.sizes, b.addresses
         if max(*b.sizes, *b.pitches, b.count) > _LARGEST:
             raise DeviceError(f"cuBLAS takes matrices of at most {_LARGEST} rows and columns")
         _check(library().cublasSetStream_v2(self._handle, stream), "setting the stream")
-        status = library().cublasSetWorkspace_v2(self._handle, self.workspace, WORKSPACE)
+        status = library().cublasSetWorkspace_v2(self._handle, workspace, WORKSPACE)
         _check(status, "setting the workspace")
         one, zero, compute = _scalars(b.dtype)
         kind = _TYPES[b.dtype]

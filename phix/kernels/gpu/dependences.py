@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from phix.kernels.gpu.factors import Factor
-from phix.kernels.gpu.products import Product
+from phix.kernels.gpu.products import SIDE_BY_SIDE, Product, turns
 from phix.kernels.gpu.routines import Routine
 from phix.kernels.gpu.runtime import Waits
 from phix.kernels.loops import nodes as ir
@@ -29,7 +29,8 @@ def dependences(steps: Sequence[Step], memory: Callable[[Buffer], Hashable]) -> 
     behind: list[int] = []  # of each step a bit for each that has ended when it begins
     written: dict[Hashable, int] = {}  # memory -> the last step that writes it
     readers: dict[Hashable, list[int]] = {}  # memory -> those that read it since
-    last_alone, last_product = -1, -1
+    last_alone = -1
+    workspaces, last_product = turns(steps), [-1] * SIDE_BY_SIDE
     for number, step in enumerate(steps):
         effects = effects_of(step)
         reads = {memory(b) for b in effects.reads}
@@ -37,9 +38,9 @@ def dependences(steps: Sequence[Step], memory: Callable[[Buffer], Hashable]) -> 
         if _can_share(step):
             after = {written.get(m, -1) for m in reads | writes} | {last_alone}
             after.update(n for m in writes for n in readers.get(m, ()))
-            if isinstance(step, Product):  # they share the workspace of their library
-                after.add(last_product)
-                last_product = number
+            if step in workspaces:
+                after.add(last_product[workspaces[step]])
+                last_product[workspaces[step]] = number
         else:
             after, last_alone = set(range(number)), number
         waits = _direct(after - {-1}, behind)

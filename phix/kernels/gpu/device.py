@@ -7,6 +7,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -170,6 +171,16 @@ def _references_of_one() -> tuple[int, int]:
 _BRANCHES = 7
 
 
+@dataclass(frozen=True)
+class _Recording:
+    """What is being recorded: where, the streams beside its first, and the address of the stream
+    that it is for."""
+
+    device: CupyRuntime
+    others: list[Any]
+    home: int
+
+
 class CupyRuntime:
     """One GPU; see :class:`phix.kernels.gpu.runtime.Runtime`."""
 
@@ -180,6 +191,7 @@ class CupyRuntime:
         self.index, self.cupy = index, cupy()
         self.device = self.cupy.cuda.Device(index)
         self.lock = threading.RLock()
+        self._workspaces: dict[tuple[int, int], Any] = {}
 
     @cached_property
     def architecture(self) -> int:
@@ -231,13 +243,14 @@ class CupyRuntime:
 
     def start(self, works: Sequence[Callable[[], None]], waits: Sequence[Waits]) -> None:
         """In a recording, where streams cost nothing, a lane is a stream; else all are in order."""
-        recorder, others = context.recorder or (None, [])
-        if recorder is not self:
+        recording = context.recorder
+        if recording is None or recording.device is not self:
             for work in works:
                 work()
             return
         current = self.cupy.cuda.get_current_stream()
-        streams, where = [current, *others], lanes(waits, len(others) + 1)
+        streams = [current, *recording.others]
+        where = lanes(waits, len(streams))
         begin = self._event(current)
         done: list[Any] = []
         last: dict[int, Any] = {}  # what the last work of a lane ends with
@@ -263,15 +276,24 @@ class CupyRuntime:
         return event
 
     @cached_property
-    def _cublas(self) -> tuple[cublas.Handle, Any]:
-        workspace = self.empty((cublas.WORKSPACE,), np.dtype(np.uint8))
+    def _cublas(self) -> cublas.Handle:
         with self.device:
-            return cublas.Handle(self.address(workspace)), workspace
+            return cublas.Handle()
 
-    def multiply(self, batch: Batch) -> None:
+    def _workspace(self, stream: int, turn: int) -> int:
+        """The address of the memory that cuBLAS has for itself, another for each stream."""
+        if (stream, turn) not in self._workspaces:
+            made = self.empty((cublas.WORKSPACE,), np.dtype(np.uint8))
+            self._workspaces[stream, turn] = made
+        return self.address(self._workspaces[stream, turn])
+
+    def multiply(self, batch: Batch, turn: int) -> None:
+        stream = self.cupy.cuda.get_current_stream().ptr
+        recording = context.recorder
+        is_here = recording is not None and recording.device is self
+        home = recording.home if is_here else stream
         with self.lock, self.device:
-            handle, _ = self._cublas
-            handle.multiply(batch, self.cupy.cuda.get_current_stream().ptr)
+            self._cublas.multiply(batch, stream, self._workspace(home, turn))
 
     @cached_property
     def _solver(self) -> Solver | None:
@@ -324,12 +346,13 @@ class CupyRuntime:
 
     def recorded(self, run: Callable[[], None]) -> Callable[[], None] | None:
         with self.device:
+            home = self.cupy.cuda.get_current_stream().ptr
             stream, *others = (
                 self.cupy.cuda.Stream(non_blocking=True) for _ in range(_BRANCHES + 1)
             )
             with stream:
                 stream.begin_capture()
-                context.recorder = self, others
+                context.recorder = _Recording(self, others, home)
                 try:
                     run()
                 finally:

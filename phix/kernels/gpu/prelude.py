@@ -119,12 +119,25 @@ template <typename T> PHIX_DEVICE T phix_absolute(T x) {
 // the larger and the smaller: a NaN stays, and -0 is less than 0
 template <typename T> PHIX_DEVICE T phix_maximum(T x, T y) { return x < y ? y : x; }
 template <typename T> PHIX_DEVICE T phix_minimum(T x, T y) { return y < x ? y : x; }
+#if __CUDA_ARCH__ >= 800
+template <> PHIX_DEVICE float phix_maximum(float x, float y) {
+  float z;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+template <> PHIX_DEVICE float phix_minimum(float x, float y) {
+  float z;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+#else
 template <> PHIX_DEVICE float phix_maximum(float x, float y) {
   return x != x ? x : y != y ? y : fmaxf(x, y);
 }
 template <> PHIX_DEVICE float phix_minimum(float x, float y) {
   return x != x ? x : y != y ? y : fminf(x, y);
 }
+#endif
 template <> PHIX_DEVICE double phix_maximum(double x, double y) {
   return x != x ? x : y != y ? y : fmax(x, y);
 }

@@ -26,7 +26,7 @@ from phix.kernels.gpu.explanation import ALIGNMENT
 from phix.kernels.gpu.factors import Factor
 from phix.kernels.gpu.launches import Launch
 from phix.kernels.gpu.nccl import NEVER, decide
-from phix.kernels.gpu.products import Product
+from phix.kernels.gpu.products import Product, turns
 from phix.kernels.gpu.rank_steps import RankSteps
 from phix.kernels.gpu.recordings import JointRecordings, Recordings
 from phix.kernels.gpu.routines import Routine, RoutineText
@@ -201,6 +201,7 @@ class _SizedProgram(HostWalk):
         self.numbers = {program.symbol_names[symbol]: size for symbol, size in env.items()}
         self.functions = program.module(self.numbers)
         self.slots: dict[Buffer, int] = {}
+        self.turns: dict[ir.Step, int] = {}  # of the products
         self.offsets, self.block_size = self._planned(program.loops.steps)
         out_shapes = [self._shape(dims) for dims in program.out_dims]
         loops = program.loops
@@ -336,6 +337,7 @@ class _SizedProgram(HostWalk):
 
     # -- steps -----------------------------------------------------------------------------
     def block(self, steps: list[ir.Step], scope: None = None) -> Run:
+        self.turns |= turns(steps)
         runs, runtime = [self.step(s) for s in steps], self.runtime
         if len(runs) == 1:
             return runs[0]
@@ -385,12 +387,12 @@ class _SizedProgram(HostWalk):
         return run
 
     def _product(self, product: Product, scope: None = None) -> Run:
-        runtime = self.runtime
+        runtime, turn = self.runtime, self.turns[product]
 
         def run(state: _GpuRun) -> None:
             addresses = [runtime.address(state.array(b)) for b in product.buffers]
             for batch in product.batches(addresses, state.numbers):
-                runtime.multiply(batch)
+                runtime.multiply(batch, turn)
 
         return run
 

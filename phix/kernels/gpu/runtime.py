@@ -89,8 +89,8 @@ class Runtime(Protocol):
         """Start works, each of which waits for those before it of the given numbers; what follows
         waits for all of them."""
 
-    def multiply(self, batch: Batch) -> None:
-        """Start matrix products."""
+    def multiply(self, batch: Batch, turn: int) -> None:
+        """Start matrix products; those of another ``turn`` may run at the same time."""
 
     def solver(self) -> Callable[[FactorCall], None] | None:
         """What starts work on a large matrix, or None: the engine's own kernels do it."""
