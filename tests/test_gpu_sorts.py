@@ -87,14 +87,15 @@ def test_what_is_not_known_or_lies_across_is_left_to_a_library(short: None) -> N
         assert [type(s) for s in steps(f, phix.spec(dims))] == [ir.HostStep]
 
 
-def test_places_of_a_scatter_take_the_passes_that_their_bits_need(
-    short: None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+@pytest.mark.parametrize(("size", "count"), [(300, 2), (256, 1)])
+def test_places_of_a_scatter_take_the_passes_that_the_bits_of_rows_need(
+    short: None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, size: int, count: int
 ) -> None:
     monkeypatch.setattr(scatter, "_NOT_COUNTED", 30)
-    table = rng.normal(size=(300, 4)).astype(np.float32)
-    ids, rows = rng.integers(0, 300, 90), rng.normal(size=(90, 4)).astype(np.float32)
+    table = rng.normal(size=(size, 4)).astype(np.float32)
+    ids, rows = rng.integers(0, size, 90), rng.normal(size=(90, 4)).astype(np.float32)
     (found,), steps = run(lambda t, i, r: ops.index_add(t, i, r, 0), table, ids, rows)
-    assert passes(steps) == 2  # places from 0 to 1199
+    assert passes(steps) == count
     wanted = table.astype(np.float64)
     np.add.at(wanted, ids, rows)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)

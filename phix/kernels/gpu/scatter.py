@@ -116,7 +116,7 @@ def _sorted(
     temp: Any,
 ) -> list[Step] | None:
     zeros: dict[Expr, Expr] = {loop.index: ir.ZERO for loop in digits}
-    key = Rewriter(zeros).expr(place)
+    key, unit = _in_units(Rewriter(zeros).expr(place))
     if not _is_apart(place, digits):
         return None
     extents = [factors(loop.extent) for loop in writes]
@@ -140,8 +140,19 @@ def _sorted(
         linear = linear * loop.extent + loop.index
     first = Kernel(_around(writes, "parallel", [Store(keys, (linear,), key)]))
     target = next(s.buffer for s in block if isinstance(s, Store))
-    sorts = _in_order(total, count, keys, ordered, order, target, temp)
+    sorts = _in_order(total, count, keys, ordered, order, dm.product(target.dims), unit, temp)
     return [first, *sorts, Kernel(_segments(digits, writes, block, total, ordered, order))]
+
+
+def _in_units(place: Expr) -> tuple[Expr, int]:
+    """A place as a multiple of a unit: rows have fewer bits than elements."""
+    if place.fn not in ("add", "mul"):
+        return place, 1
+    number, other = place.args if place.args[0].fn == "const" else place.args[::-1]
+    if number.fn != "const" or (number.data <= 0 if place.fn == "mul" else number.data != 0):
+        return place, 1
+    found, unit = _in_units(other)
+    return found, unit * int(number.data) if place.fn == "mul" else unit
 
 
 def _in_order(
@@ -150,17 +161,18 @@ def _in_order(
     keys: Buffer,
     ordered: Buffer,
     order: Buffer,
-    target: Buffer,
+    size: dm.DimLike,
+    unit: int,
     temp: Any,
 ) -> list[Step]:
-    """The keys, places in ``target``, in order, and where they were, equals in order."""
+    """The keys in order, and where they were, equals in order. They are places in so many elements,
+    in units of so many."""
     if isinstance(count, int) and count < _NOT_COUNTED:
         before = temp((_COUNTS, count), ir.ZERO)
         return _counted(total, count, keys, before, ordered, order)
     attrs: dict[str, Any] = {"axis": 0, "descending": False}
-    size = dm.product(target.dims)
     if isinstance(size, int):
-        attrs["bits"] = max(size - 1, 1).bit_length()
+        attrs["bits"] = max((size - 1) // unit, 1).bit_length()
     return [HostStep("argsort", _argsort, (keys,), (ordered, order), ((count,),), attrs)]
 
 
