@@ -10,8 +10,8 @@ import pytest
 import phix
 from gpu_programs import check, needs_compiler, program
 from phix import ops
-from phix.kernels.gpu.dependences import dependences, lanes
-from phix.kernels.gpu.products import Product, turns
+from phix.kernels.gpu.dependences import lanes, order
+from phix.kernels.gpu.products import Product
 from phix.kernels.gpu.runtime import Waits
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.effects import effects_of
@@ -39,7 +39,7 @@ def before(waits: list[Waits]) -> list[set[int]]:
 
 def test_steps_wait_for_what_they_depend_on_and_for_nothing_else() -> None:
     steps = steps_of(sums, phix.spec([3000, 7]))
-    ended = before(dependences(steps, ir.owner))
+    ended = before(order(steps, ir.owner).waits)
     wanted: list[set[int]] = []
     for later, step in enumerate(steps):
         own = {n for n in range(later) if effects_of(steps[n]).conflicts(effects_of(step))}
@@ -49,32 +49,33 @@ def test_steps_wait_for_what_they_depend_on_and_for_nothing_else() -> None:
 
 
 def test_no_step_waits_for_one_that_another_waits_for() -> None:
-    waits = dependences(steps_of(sums, phix.spec([3000, 7])), ir.owner)
+    waits = order(steps_of(sums, phix.spec([3000, 7])), ir.owner).waits
     ended = before(waits)
     assert not any(n in ended[m] for after in waits for n in after for m in after)
 
 
 def test_what_shares_memory_is_not_side_by_side() -> None:
     steps = steps_of(sums, phix.spec([3000, 7]))
-    alone = dependences(steps, lambda buffer: "one memory")
+    alone = order(steps, lambda buffer: "one memory").waits
     assert alone == [(k - 1,) if k else () for k in range(len(steps))]
 
 
 def test_a_step_that_touches_nothing_waits_for_nothing() -> None:
     """What a branch does whose results are computed by others, say."""
     steps: list[ir.Step] = [ir.Kernel([]), ir.Kernel([])]
-    assert dependences(steps, ir.owner) == [(), ()]
+    assert order(steps, ir.owner).waits == [(), ()]
 
 
 def test_a_step_that_is_done_by_itself_holds_up_all_that_follows() -> None:
     alone = ir.HostStep("argsort", lambda: None, (), (), (), {})
     steps: list[ir.Step] = [ir.Kernel([]), ir.Kernel([]), alone, ir.Kernel([]), ir.Kernel([])]
-    assert dependences(steps, ir.owner) == [(), (), (0, 1), (2,), (2,)]
+    assert order(steps, ir.owner).waits == [(), (), (0, 1), (2,), (2,)]
 
 
 def test_products_do_not_share_a_workspace_of_the_library() -> None:
     steps = steps_of(lambda x, *ws: [x @ w for w in ws], *[phix.spec([64, 64])] * 7)
-    ended, workspaces = before(dependences(steps, ir.owner)), turns(steps)
+    found = order(steps, ir.owner)
+    ended, workspaces = before(found.waits), found.turns
     products = [k for k, s in enumerate(steps) if isinstance(s, Product)]
     assert len(products) == 6
     for later in products:
@@ -83,13 +84,26 @@ def test_products_do_not_share_a_workspace_of_the_library() -> None:
             assert (earlier in ended[later]) == is_shared
 
 
+def test_a_chain_of_products_has_one_workspace_and_what_waits_for_nothing_another() -> None:
+    chain = steps_of(lambda x, w: x @ w @ w @ w, phix.spec([64, 64]), phix.spec([64, 64]))
+    assert set(order(chain, ir.owner).turns.values()) == {0}
+
+    def f(x: Any, v: Any, w: Any) -> Any:
+        return x @ v @ v, x @ w @ w
+
+    steps = steps_of(f, *[phix.spec([64, 64])] * 3)
+    found = order(steps, ir.owner)
+    assert sorted(found.turns.values()) == [0, 0, 1, 1]
+    assert sorted(map(len, before(found.waits))) == [0, 0, 1, 1]
+
+
 def test_a_copy_does_not_hold_up_the_sort_of_a_scatter() -> None:
     f = lambda x, ids, rows: x.at[ids].add(rows)  # noqa: E731
     specs = (phix.spec([500, 8]), phix.spec([5000], "int64"), phix.spec([5000, 8]))
     steps = steps_of(f, *specs)
     out = next(iter(effects_of(steps[-1]).writes))
     (copy,) = (k for k, s in enumerate(steps[:-1]) if out in effects_of(s).writes)
-    ended = before(dependences(steps, ir.owner))
+    ended = before(order(steps, ir.owner).waits)
     assert copy in ended[-1]
     assert not any(copy in own for own in ended[:-1])
 

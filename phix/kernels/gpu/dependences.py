@@ -8,10 +8,11 @@ the other, and a step waits for those of other lanes by events.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 
 from phix.kernels.gpu.factors import Factor
-from phix.kernels.gpu.products import SIDE_BY_SIDE, Product, turns
+from phix.kernels.gpu.products import SIDE_BY_SIDE, Product
 from phix.kernels.gpu.routines import Routine
 from phix.kernels.gpu.runtime import Waits
 from phix.kernels.loops import nodes as ir
@@ -19,18 +20,27 @@ from phix.kernels.loops.effects import effects_of
 from phix.kernels.loops.nodes import Buffer, Step
 
 
-def dependences(steps: Sequence[Step], memory: Callable[[Buffer], Hashable]) -> list[Waits]:
-    """For each step the numbers of those it waits for, but for what one of these waits for anyway.
+@dataclass
+class Order:
+    """``waits``: for each step the numbers of those it waits for, but for what one of these waits
+    for anyway. ``turns``: of each product the number of the workspace of its library."""
+
+    waits: list[Waits]
+    turns: dict[Step, int]
+
+
+def order(steps: Sequence[Step], memory: Callable[[Buffer], Hashable]) -> Order:
+    """What each step waits for.
 
     ``memory`` says which buffers are in one memory: temps that are not needed at the same time may
-    be.
+    be. Products with one workspace wait for each other.
     """
-    result: list[Waits] = []
+    found = Order([], {})
     behind: list[int] = []  # of each step a bit for each that has ended when it begins
     written: dict[Hashable, int] = {}  # memory -> the last step that writes it
     readers: dict[Hashable, list[int]] = {}  # memory -> those that read it since
+    products = [-1] * SIDE_BY_SIDE  # the last one of each workspace
     last_alone = -1
-    workspaces, last_product = turns(steps), [-1] * SIDE_BY_SIDE
     for number, step in enumerate(steps):
         effects = effects_of(step)
         reads = {memory(b) for b in effects.reads}
@@ -38,23 +48,30 @@ def dependences(steps: Sequence[Step], memory: Callable[[Buffer], Hashable]) -> 
         if _can_share(step):
             after = {written.get(m, -1) for m in reads | writes} | {last_alone}
             after.update(n for m in writes for n in readers.get(m, ()))
-            if step in workspaces:
-                after.add(last_product[workspaces[step]])
-                last_product[workspaces[step]] = number
         else:
             after, last_alone = set(range(number)), number
-        waits = _direct(after - {-1}, behind)
-        result.append(waits)
-        behind.append(_together(waits, behind))
+        if isinstance(step, Product):
+            turn = found.turns[step] = _turn(products, _ended(after - {-1}, behind))
+            after.add(products[turn])
+            products[turn] = number
+        found.waits.append(_direct(after - {-1}, behind))
+        behind.append(_ended(found.waits[-1], behind))
         for m in writes:
             written[m], readers[m] = number, []
         for m in reads - writes:
             readers.setdefault(m, []).append(number)
-    return result
+    return found
 
 
-def _together(waits: Waits, behind: list[int]) -> int:
-    """What has ended when all of these steps have."""
+def _turn(last: list[int], ended: int) -> int:
+    """The workspace for a product: one that nothing uses any more, if there is one, rather than a
+    fresh one; else that of the earliest."""
+    free = [turn for turn, n in enumerate(last) if n < 0 or ended >> n & 1]
+    return max(free, key=last.__getitem__) if free else last.index(min(last))
+
+
+def _ended(waits: Iterable[int], behind: list[int]) -> int:
+    """What has ended when all of these steps have, a bit each."""
     found = 0
     for n in waits:
         found |= behind[n] | 1 << n

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.kernels.gpu.runtime import Batch
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.nodes import Buffer, For, LibraryCall, Pointer, Step
+from phix.kernels.loops.nodes import Buffer, For, LibraryCall, Pointer
 from phix.kernels.loops.sizes import integer
 from phix.kernels.scalar.language import Expr
 
@@ -21,7 +21,7 @@ MOST_AT_ONCE = 65535
 
 
 # Products that may run side by side, each in a workspace of the library of its own.
-SIDE_BY_SIDE = 2
+SIDE_BY_SIDE = 3
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,6 @@ class Product(ir.Kernel):
             offsets = self._offsets(numbers, unit)
             found.append(tuple(o - f for o, f in zip(offsets, first)))
         return found
-
-
-def turns(steps: Sequence[Step]) -> dict[Step, int]:
-    """The number of the workspace of each product among steps."""
-    products = [s for s in steps if isinstance(s, Product)]
-    return {product: number % SIDE_BY_SIDE for number, product in enumerate(products)}
 
 
 def _merged(dims: list[_Repeat]) -> list[_Repeat]:

@@ -21,12 +21,12 @@ from phix.core.graph import Graph
 from phix.core.tensor import Tensor
 from phix.kernels.gpu import prelude
 from phix.kernels.gpu.cuda import KernelText
-from phix.kernels.gpu.dependences import dependences
+from phix.kernels.gpu.dependences import order
 from phix.kernels.gpu.explanation import ALIGNMENT
 from phix.kernels.gpu.factors import Factor
 from phix.kernels.gpu.launches import Launch
 from phix.kernels.gpu.nccl import NEVER, decide
-from phix.kernels.gpu.products import Product, turns
+from phix.kernels.gpu.products import Product
 from phix.kernels.gpu.rank_steps import RankSteps
 from phix.kernels.gpu.recordings import JointRecordings, Recordings
 from phix.kernels.gpu.routines import Routine, RoutineText
@@ -337,11 +337,11 @@ class _SizedProgram(HostWalk):
 
     # -- steps -----------------------------------------------------------------------------
     def block(self, steps: list[ir.Step], scope: None = None) -> Run:
-        self.turns |= turns(steps)
-        runs, runtime = [self.step(s) for s in steps], self.runtime
+        found = order(steps, self._memory)
+        self.turns |= found.turns
+        runs, runtime, waits = [self.step(s) for s in steps], self.runtime, found.waits
         if len(runs) == 1:
             return runs[0]
-        waits = dependences(steps, self._memory)
         return lambda state: runtime.start([partial(run, state) for run in runs], waits)
 
     def step(self, step: ir.Step, scope: None = None) -> Run:
