@@ -27,6 +27,8 @@ from phix.kernels.schedule.pipeline import Setting
 LEAST = 1 << 12
 # Elements of a thread at once, of keys of four bytes or less and of longer ones.
 _ITEMS, _LONG_ITEMS = 16, 8
+# Fewer tiles leave most of a card idle: they are made smaller.
+_FEW_TILES = 64
 _DIGIT, _VALUES, _THREADS = 8, 256, 256
 # Chunks of a row, which one block adds up.
 _MOST_CHUNKS = 1 << 10
@@ -113,6 +115,8 @@ class _Shape:
         self.dtype, self.descending = dtype, bool(attrs["descending"])
         self.passes = max(-(-attrs.get("bits", dtype.itemsize * 8) // _DIGIT), 1)
         self.items = _ITEMS if dtype.itemsize <= 4 else _LONG_ITEMS
+        while self.items > 1 and rows * length < self.items * _THREADS * _FEW_TILES:
+            self.items //= 2
         tiles = -(-length // (self.items * _THREADS))
         self.per_chunk = -(-tiles // _MOST_CHUNKS)
         self.chunks = -(-tiles // self.per_chunk)
