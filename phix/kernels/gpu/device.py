@@ -190,6 +190,7 @@ class CupyRuntime:
             raise DeviceError(f"cannot run on gpu:{index}: {why}")
         self.index, self.cupy = index, cupy()
         self.device = self.cupy.cuda.Device(index)
+        self._is_only = DEVICE.count() == 1  # then it is the current one, whoever asks
         self.lock = threading.RLock()
         self._workspaces: dict[tuple[int, int], Any] = {}
 
@@ -200,6 +201,8 @@ class CupyRuntime:
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         try:
+            if self._is_only:
+                return self.cupy.ndarray(shape, dtype)
             with self.device:
                 return self.cupy.ndarray(shape, dtype)
         except Exception:  # once more, by the way that looks for room and names faults
@@ -358,12 +361,15 @@ class CupyRuntime:
                 finally:
                     context.recorder = None
                     graph = stream.end_capture()
-            device = self.device
+            device, is_only = self.device, self._is_only
 
         def replay() -> None:
             try:
-                with device:
+                if is_only:
                     graph.launch()
+                else:
+                    with device:
+                        graph.launch()
             except Exception as error:
                 raise fault(error, f"gpu:{self.index}") from None
 

@@ -45,10 +45,11 @@ class Recordings:
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any], start: Start) -> None:
         """Start the program on these inputs and outputs: the second time they come, recorded."""
         address, state = self.runtime.address, self.runtime.state()
-        strides = [tuple(inputs[number].strides) for number in self.strided]
-        key = (*state, *map(address, inputs), *map(address, outputs), *strides)
+        key: Key = (*state, *map(address, inputs), *map(address, outputs))
+        if self.strided:
+            key = (*key, *(tuple(inputs[number].strides) for number in self.strided))
         with self.lock:
-            block = self._block(state[0])
+            block = self._block(state[0]) if self.block_size else None
             replay = self._find(key, lambda: start(inputs, outputs, block))
             if replay is not None:
                 replay()
@@ -56,9 +57,9 @@ class Recordings:
                 start(inputs, outputs, block)
 
     def _block(self, stream: Any) -> Any:
-        if stream not in self.blocks and self.block_size:
+        if stream not in self.blocks:
             self.blocks[stream] = self.runtime.empty((self.block_size,), np.dtype(np.uint8))
-        return self.blocks.get(stream)
+        return self.blocks[stream]
 
     def _find(self, key: Key, run: Callable[[], Any]) -> Callable[[], None] | None:
         """``run`` as a recording, which keeps the memory that ``run`` returns alive."""
