@@ -114,6 +114,86 @@ def test_results_and_gradients_against_numpy(
     assert stand_in.calls[-2][2] == ["k", "o", "q", "stats", "v"]
 
 
+def both(scale: float, causal: bool, after: Any = lambda y: y) -> Any:
+    """Results and gradients in one program; ``after`` is done to the results."""
+
+    def call(q: Any, k: Any, v: Any, g: Any) -> Any:
+        found, back = phix.vjp(lambda *x: ops.attention(*x, None, scale, causal), q, k, v)
+        return [after(found), *back(g)]
+
+    return phix.jit(call)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_the_attention_finds_is_kept_for_its_gradient(
+    stand_in: Frontend, shape: str, causal: bool, dtype: str
+) -> None:
+    given = operands(dtype, *SHAPES[shape])
+    f = both(0.3, causal)
+    for _ in range(2):
+        check(f(*given), expected(*given, 0.3, causal), dtype)
+    assert work(stand_in) == ["forward", "backward"] * 2
+    assert stand_in.calls[-2][2] == ["k", "o", "q", "stats", "v"]
+
+
+@needs_compiler
+def test_it_is_kept_for_all_sizes_and_in_loops(stand_in: Frontend) -> None:
+    spec = phix.spec(["b", "n", 8], "float16")
+    f = both(0.5, True)
+    g = phix.jit(lambda *x: f(*x), input_spec=[spec] * 4)
+    for n in (3, 6, 3):
+        given = operands("float16", (2,), n, n, 8)
+        check(g(*given), expected(*given, 0.5, True), "float16")
+    assert work(stand_in) == ["forward", "backward"] * 3
+
+    def steps(q: Any, k: Any, v: Any) -> Any:
+        run = phix.scan(lambda c, _: (ops.attention(c, k, v), ops.sum(c)), q, length=3)
+        return ops.sum(ops.cast(run[0], "float32") ** 2)
+
+    q, k, v, _ = operands("float16", (2,), 4, 4, 8)
+    slope = phix.jit(phix.grad(steps, (0, 1, 2)))
+    there = phix.grad(steps, (0, 1, 2))(*(t.to("cpu") for t in (q, k, v)))
+    for found, wanted in zip(slope(q, k, v), there, strict=True):
+        np.testing.assert_allclose(*wide(found), *wide(wanted), rtol=0, atol=3e-2)
+
+
+@needs_compiler
+def test_other_operands_and_other_scales_share_nothing(stand_in: Frontend) -> None:
+    def call(q: Any, k: Any, v: Any, g: Any) -> Any:
+        found = ops.attention(q, k, v, None, 0.3, False)
+        _, other_scale = phix.vjp(lambda *x: ops.attention(*x, None, 0.4, False), q, k, v)
+        _, other_keys = phix.vjp(lambda *x: ops.attention(*x, None, 0.3, False), q, v, k)
+        return [found, *other_scale(g), *other_keys(g)]
+
+    given = operands("float16", *SHAPES["plain"])
+    q, k, v, g = given
+    wanted = [
+        *expected(*given, 0.3, False)[:1], *expected(*given, 0.4, False)[1:],
+        *expected(q, v, k, g, 0.3, False)[1:],
+    ]  # fmt: skip
+    check(phix.jit(call)(*given), wanted, "float16")
+    assert sorted(work(stand_in)) == ["backward"] * 2 + ["forward"] * 3
+
+
+@needs_compiler
+def test_gradients_of_networks_with_two_attentions(stand_in: Frontend) -> None:
+    def loss(x: Any, w: Any) -> Any:
+        for _ in range(2):
+            x = x + ops.tanh(ops.attention(x @ w, x, x * 0.5, None, 0.3, True))
+        return ops.sum(ops.cast(x, "float32") ** 2)
+
+    x, w = (phix.to_tensor(RNG.standard_normal(d) / 3, "float16", place="gpu")
+            for d in [(2, 6, 8), (8, 8)])  # fmt: skip
+    there = phix.value_and_grad(loss, (0, 1))(x.to("cpu"), w.to("cpu"))
+    found = phix.jit(phix.value_and_grad(loss, (0, 1)))(x, w)
+    assert sorted(work(stand_in)) == ["backward"] * 2 + ["forward"] * 2
+    for f, t in zip(phix.tree.leaves(found), phix.tree.leaves(there), strict=True):
+        np.testing.assert_allclose(*wide(f), *wide(t), rtol=5e-2, atol=0.2)
+
+
 @needs_compiler
 def test_gradients_that_nothing_reads(stand_in: Frontend) -> None:
     given = operands("float16", *SHAPES["plain"])
@@ -382,11 +462,13 @@ class TestOnACard:
         scale = shape[-1] ** -0.5
         wanted = expected(*given, scale, causal)
         forward, backward = attention(scale, causal), gradients(scale, causal)
+        together = both(scale, causal)
         seen = set()
         for _ in range(5):
-            found = [forward(*given[:3]), *backward(*given)]
+            found, at_once = [forward(*given[:3]), *backward(*given)], together(*given)
             check(found, wanted, dtype)
-            seen.add(b"".join(f.numpy().tobytes() for f in found))
+            check(at_once, wanted, dtype)
+            seen.add(b"".join(f.numpy().tobytes() for f in [*found, *at_once]))
         assert len(seen) == 1, "the same on every run"
 
 

@@ -24,11 +24,13 @@ class KernelContext:
     """What a kernel runs with: the place it allocates on and the stream it is to work on.
 
     ``made`` keeps what a kernel allocates, for as long as the work it starts may be done again.
+    ``shared`` is storage that an engine lets kernels made for each other share: one fills it.
     """
 
     place: Place
     stream: Any = None
     made: list[Any] | None = None
+    shared: tuple[Any, ...] = ()
 
     @takes()
     def alloc(self, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -2,8 +2,9 @@
 
 They are registered where the package ``nvidia-cudnn-frontend`` is installed beside cuDNN, and come
 before the engine's own then, for what ``fits`` says. Scores and sums are of float32. The gradient
-computes the results and their statistics again, and takes the algorithm that gives the same bits on
-each run alone. What cuDNN refuses, the engine does.
+takes the algorithm that gives the same bits on each run alone; results and their statistics it
+computes again, unless the attention is in the same program (``shared_statistics``). What cuDNN
+refuses, the engine does.
 
 Of the package the compiled part is loaded alone: the rest of it imports PyTorch where that is
 installed. It gets the library that :mod:`phix.kernels.gpu.cudnn` has loaded.
@@ -367,21 +368,28 @@ def attention(
     ctx: KernelContext, query: Any, key: Any, value: Any, mask: None, scale: float, causal: bool,
     out: Any,
 ) -> None:  # fmt: skip
-    """See the op."""
+    """See the op; what is shared with the gradient are the statistics."""
     call = AttentionCall(ctx, query, key, scale, causal)
-    call.run(FORWARD, {QUERY: query, KEY: key, VALUE: value, OUT: out})
+    arrays = {QUERY: query, KEY: key, VALUE: value, OUT: out}
+    if ctx.shared:
+        (arrays[STATISTICS],) = ctx.shared
+    call.run(WITH_STATISTICS if ctx.shared else FORWARD, arrays)
 
 
 def attention_grad(
     ctx: KernelContext, query: Any, key: Any, value: Any, mask: None, out_grad: Any, scale: float,
     causal: bool, *grads: Any,
 ) -> None:  # fmt: skip
-    """See the op; a gradient that nothing reads is None, and computed with the others."""
+    """See the op; a gradient that nothing reads is None, and computed with the others. Results and
+    statistics are shared with the attention, or computed again."""
     call = AttentionCall(ctx, query, key, scale, causal)
     arrays = {QUERY: query, KEY: key, VALUE: value}
-    arrays[OUT] = call.memory(OUT, query.dtype)
-    arrays[STATISTICS] = call.memory(STATISTICS, dt.float32)
-    call.run(WITH_STATISTICS, arrays)
+    if ctx.shared:
+        arrays[OUT], arrays[STATISTICS] = ctx.shared
+    else:
+        arrays[OUT] = call.memory(OUT, query.dtype)
+        arrays[STATISTICS] = call.memory(STATISTICS, dt.float32)
+        call.run(WITH_STATISTICS, arrays)
     arrays[OUT_GRAD] = out_grad
     for which, grad in zip((QUERY_GRAD, KEY_GRAD, VALUE_GRAD), grads):
         arrays[which] = call.memory(which, query.dtype) if grad is None else grad

@@ -190,10 +190,12 @@ class HostStep:
 class LibraryStep(HostStep):
     """A registered kernel: ``function(ctx, env, *input arrays, *output arrays)``, on arrays of the
     engine's place; ``env`` has the values of dims, for which it is if ``fits(ctx, env)``. A
-    ``recordable`` one only starts work."""
+    ``recordable`` one only starts work. ``kernel`` is run with the attributes ``values``."""
 
     recordable: bool = False
     fits: Callable[..., bool] | None = None
+    kernel: Any = None
+    values: tuple[Any, ...] = ()
 
 
 @dataclass(eq=False)

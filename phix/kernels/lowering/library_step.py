@@ -85,6 +85,7 @@ def emit(
         dims = tuple(v.dims for v in given)
         step = ir.LibraryStep(equation.op.name, run, read, out, dims)
         step.recordable = kernel.recordable
+        step.kernel, step.values = kernel, equation.attrs
         step.fits = None if kernel.fits is None else partial(fits, equation, kernel)
         b.steps.append(step)
 

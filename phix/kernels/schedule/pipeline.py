@@ -87,6 +87,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
     ),
     # Thousands of threads.
     "gpu": (
+        LoopPass("share_statistics", "gpu.shared_statistics"),
         LoopPass("fill_the_card", "gpu.schedule"),
         LoopPass("shrink_temps", "gpu.rows"),
         LoopPass("drop_private_rows", "gpu.schedule"),
