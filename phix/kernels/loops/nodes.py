@@ -32,9 +32,8 @@ ZERO, ONE = sc.const(0, dt.int64), sc.const(1, dt.int64)
 class Buffer:
     """Memory of one array: ``kind`` is input, constant, output, temp, shared, slice or local.
 
-    A temp lives in the workspace of one native segment; a shared buffer is an array of its own,
-    because a host step reads or writes it. A slice is ``base[index]``, no memory of its own. A
-    local is a temp of one run of a kernel: every thread has its own.
+    A temp lives in the workspace of one native segment; a shared buffer is an array of its own, for
+    host steps. A slice is ``base[index]``. A local is a temp of one run of a kernel or thread.
     """
 
     name: str
@@ -188,14 +187,13 @@ class HostStep:
 
 @dataclass(eq=False)
 class LibraryStep(HostStep):
-    """A registered kernel: ``function(ctx, env, *input arrays, *output arrays)``, on arrays of the
-    engine's place; ``env`` has the values of dims, for which it is if ``fits(ctx, env)``. A
-    ``recordable`` one only starts work. ``kernel`` is run with the attributes ``values``."""
+    """A registered ``kernel``: ``function(ctx, env, *inputs, *outputs)``, on arrays of the engine's
+    place; it is for the values ``env`` of dims if ``fits(ctx, env)``, and may only start work."""
 
     recordable: bool = False
     fits: Callable[..., bool] | None = None
     kernel: Any = None
-    values: tuple[Any, ...] = ()
+    values: tuple[Any, ...] = ()  # of its attributes
 
 
 @dataclass(eq=False)
