@@ -169,3 +169,6 @@ def test_errors():
     f.defvjp(lambda x: ops.sum(x), lambda _, ct: (ct,))
     with pytest.raises(ArgumentError, match=r"must return \(out, residuals\)"):
         phix.grad(f)(X)
+    for wrong in (phix.custom_vjp(lambda: 0), phix.custom_jvp(lambda: 0)):
+        with pytest.raises(ArgumentError, match=r"lambda>\(\) was called otherwise: too many"):
+            wrong(X)

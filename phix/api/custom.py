@@ -223,10 +223,15 @@ class _Custom(Generic[P, R]):
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments in order, so that rules get them by place."""
+        bound = None
         try:
-            bound = inspect.signature(self.function).bind(*args, **kwargs)
+            signature = inspect.signature(self.function)
+            bound = signature.bind(*args, **kwargs)
         except ValueError:  # a callable without a signature
-            bound = None
+            pass
+        except TypeError as error:
+            name = function_name(self.function)
+            raise ArgumentError(f"{name}{signature} was called otherwise: {error}") from None
         if bound is None:
             return args
         bound.apply_defaults()
