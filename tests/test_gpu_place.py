@@ -16,7 +16,7 @@ from gpu_programs import needs_compiler
 from harness.cases import table_cases
 from harness.checks import CHECKS
 from phix import ops
-from phix.core.errors import DeviceError, DonatedTensorError
+from phix.core.errors import DeviceError, DonatedTensorError, TensorIndexError
 from tests.test_control_flow import CASES as LOOPS
 
 pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu place"), pytest.mark.unoptimised]
@@ -407,3 +407,37 @@ def test_the_place_is_gone_afterwards() -> None:
         phix.zeros([2]).to("gpu")
     with pytest.raises(DeviceError, match="no place 'gpu'"):
         phix.zeros([2]).to("gpu")
+
+
+# -- indices -----------------------------------------------------------------------------------------
+def test_arrays_and_lists_out_of_range_are_refused_before_they_go_there(gpu) -> None:
+    x = phix.to_tensor(np.arange(12.0).reshape(3, 4), place="gpu")
+    calls: list[Any] = [
+        lambda: x[[7]], lambda: x[np.array([0, -4])], lambda: x[1, np.array([4])],
+        lambda: x[..., [4]], lambda: x.at[[7]].set(1.0), lambda: x[[True, False, True], [0, 9]],
+        lambda: phix.grad(lambda x: ops.sum(x[[0, 5]]))(x),
+        lambda: phix.vmap(lambda row: row[[9]])(x),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(TensorIndexError, match=r"index -?\d is out of range for axis"):
+            call()
+
+
+def test_tensors_there_are_looked_at_where_that_is_asked_for(gpu) -> None:
+    x = phix.to_tensor(np.arange(12.0).reshape(3, 4), place="gpu")
+    i = phix.to_tensor([7], place="gpu")
+    np.testing.assert_array_equal(x[i], [[8, 9, 10, 11]])
+    with phix.debug.check_indices():
+        for call in (lambda: x[i], lambda: ops.gather(x, i), lambda: x.at[i].set(0.0)):
+            with pytest.raises(TensorIndexError, match="holds 7, out of range"):
+                call()
+
+
+def test_ints_beside_lists_go_where_the_tensor_is(gpu) -> None:
+    host = np.arange(12.0).reshape(3, 4)
+    x = phix.to_tensor(host, place="gpu")
+    np.testing.assert_array_equal(x[[0, 2], 1], host[[0, 2], 1])
+    np.testing.assert_array_equal(x[-1, [0, 2]], host[-1, [0, 2]])
+    wanted = host.copy()
+    wanted[[0, 2], 1] += 5
+    np.testing.assert_array_equal(x.at[[0, 2], 1].add(5.0), wanted)

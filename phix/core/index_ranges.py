@@ -158,7 +158,7 @@ def _looked(value: TensorBase, wanted: ValueRange, where: str) -> str | None:
     if dt.kind(value.dtype) not in wanted.kinds:
         return None  # what infers the metas of the call says so
     if context.runs_at_once():
-        array = _array_under(value)
+        array = _array_under(value, is_checking())
         is_known = array is not None and dm.is_known(*wanted.sizes)
         return wanted.wrong(array) if is_known else None  # type: ignore[arg-type]
     if is_checking():
@@ -166,12 +166,13 @@ def _looked(value: TensorBase, wanted: ValueRange, where: str) -> str | None:
     return None
 
 
-def _array_under(value: Any) -> np.ndarray | None:
-    """The host array under tracers; None where the values are not known, or elsewhere."""
+def _array_under(value: Any, fetches: bool) -> np.ndarray | None:
+    """The array under tracers; None where the values are not known, or elsewhere and not fetched:
+    that waits for all that is under way there."""
     while isinstance(value, Tracer):
         value = getattr(value, "value", None)
-    if isinstance(value, Tensor) and isinstance(value.data, np.ndarray):
-        return value.data
+    if isinstance(value, Tensor) and (fetches or isinstance(value.data, np.ndarray)):
+        return value.host
     return None
 
 

@@ -135,13 +135,12 @@ def _put_at(x: TensorBase, entries: list[Any], dots: int, values: Any, reduce: s
 def _parts(x: TensorBase, entries: list[Any]) -> _Parts:
     axes, indices, rest, bounds = [], [], [], []
     for axis, e in enumerate(e for e in entries if e is not None):
-        dim = x.meta.dims[axis]
         if isinstance(e, slice):
             rest.append(axis)
-            bounds.append(indexing.slice_bounds(e, dim))
+            bounds.append(indexing.slice_bounds(e, x.meta.dims[axis]))
         else:
             axes.append(axis)
-            indices.append(indexing.as_index(e, dim, axis))
+            indices.append(indexing.as_index(x, e, axis))
     batch = indexing.common_shape([i.meta.dims for i in indices])
     return _Parts(tuple(axes), tuple(indices), batch, rest, bounds)
 

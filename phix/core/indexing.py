@@ -110,6 +110,8 @@ def expand(x: TensorBase, index: Any) -> tuple[list[Any], int]:
     taken = [e.ndim if _is_mask(e) else int(e is not None and e is not Ellipsis) for e in given]
     if sum(taken) > x.ndim:
         raise TensorIndexError(f"{sum(taken)} indices for {x.meta}, which has {x.ndim} axes")
+    if home((x,)) is not None:
+        _look_at_arrays(x, index, given)
     entries: list[Any] = []
     for number, e in enumerate(given):
         if _is_mask(e):
@@ -139,6 +141,22 @@ def _entry(x: TensorBase, e: Any) -> Any:
     if dt.kind(tensor.dtype) not in ("int", "bool"):
         raise TensorIndexError(f"an index must be an int or bool tensor, found {tensor.meta}")
     return tensor
+
+
+def _look_at_arrays(x: TensorBase, index: Any, given: list[Any]) -> None:
+    """Look at the arrays and lists of an index of ``x`` that is elsewhere: there nobody does."""
+    for number, e in enumerate(_as_tuple(index)):
+        if isinstance(given[number], Tensor) and not isinstance(e, TensorBase):
+            axis, values = _axis_of(x, given, number), np.asarray(e)
+            if values.size and values.dtype.kind in "iu":
+                _check_range(values, x.meta.dims[axis], axis)
+
+
+def _check_range(values: np.ndarray, dim: DimLike, axis: int) -> None:
+    low, high = int(values.min()), int(values.max())
+    if isinstance(dim, int) and (low < -dim or high >= dim):
+        wrong = low if low < -dim else high
+        raise TensorIndexError(f"index {wrong} is out of range for axis {axis} of size {dim}")
 
 
 def _no_index(e: Any) -> TensorIndexError:
@@ -359,7 +377,7 @@ def _advanced(x: TensorBase, entries: list[Any], dots: int) -> Any:
     """Slices first; then the axes with tensors are gathered together."""
     positions = [i for i, e in enumerate(entries) if isinstance(e, (TensorBase, int, Dim))]
     x = _basic(x, [slice(None) if i in positions else e for i, e in enumerate(entries)])
-    indices = [as_index(entries[i], x.meta.dims[i], i) for i in positions]
+    indices = [as_index(x, entries[i], i) for i in positions]
     if len(indices) == 1:
         return call_op("gather", x, indices[0], attrs=(positions[0],))
     rest = [i for i in range(x.ndim) if i not in positions]
@@ -383,21 +401,18 @@ def leading(positions: list[int], dots: int) -> int:
     return 0 if apart else lead
 
 
-def as_index(e: Any, dim: DimLike, axis: int) -> Any:
-    """An int64 index tensor; values that are known must be in range.
+def as_index(x: TensorBase, e: Any, axis: int) -> Any:
+    """An int64 index tensor along an axis of ``x``; values that are known must be in range.
 
     Where ops run at once they look at what tensors hold themselves.
     """
+    dim = x.meta.dims[axis]
     if not isinstance(e, TensorBase):
         if isinstance(e, int) and isinstance(dim, int) and not -dim <= e < dim:
             raise TensorIndexError(f"index {e} is out of range for axis {axis} of size {dim}")
-        return call_op("full", attrs=((), e, dt.int64, None))
-    is_looked_at = not context.runs_at_once()
-    if is_looked_at and isinstance(e, Tensor) and isinstance(dim, int) and e.size:
-        low, high = e.host.min(), e.host.max()
-        if low < -dim or high >= dim:
-            wrong = int(low if low < -dim else high)
-            raise TensorIndexError(f"index {wrong} is out of range for axis {axis} of size {dim}")
+        return call_op("full", attrs=((), e, dt.int64, home((x,))))
+    if not context.runs_at_once() and isinstance(e, Tensor) and isinstance(dim, int) and e.size:
+        _check_range(e.host, dim, axis)
     if e.dtype == dt.uint64:  # looked at before what it holds beyond int64 is lost
         check(e, IndexRange("index", (dim,), f"axis {axis}"), "x[index]")
     return as_int64(e)
