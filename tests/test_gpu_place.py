@@ -409,7 +409,7 @@ def test_the_place_is_gone_afterwards() -> None:
         phix.zeros([2]).to("gpu")
 
 
-# -- indices -----------------------------------------------------------------------------------------
+# -- indices ---------------------------------------------------------------------------------------
 def test_arrays_and_lists_out_of_range_are_refused_before_they_go_there(gpu) -> None:
     x = phix.to_tensor(np.arange(12.0).reshape(3, 4), place="gpu")
     calls: list[Any] = [
