@@ -15,6 +15,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.attrs import is_traced
+from phix.core.conversion import following
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.graph import Constant, Equation, Graph, copied, flat
@@ -200,7 +201,8 @@ def _basis(leaves: Sequence[Any]) -> list[Any]:
     out: list[Any] = []
     start: Any = 0
     for x, size in zip(leaves, sizes):
-        eye = ops.eye(total, total, x.dtype)[:, start : start + size]
+        with following((x,)):
+            eye = ops.eye(total, total, x.dtype)[:, start : start + size]
         out.append(ops.reshape(eye, (total, *x.meta.dims)))
         start = start + size
     return out

@@ -15,6 +15,7 @@ from phix.core.context import context
 from phix.core.conversion import holds_tensors, owned_tensor
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
+from phix.core.places import called_at_home, is_host_alone
 from phix.core.tensor import TensorBase
 
 
@@ -27,7 +28,9 @@ def in_floats(dtype: np.dtype | None, function: Callable[..., Any]) -> Callable[
         before = context.numpy_float
         context.numpy_float = dtype
         try:
-            return function(*args, **kwargs)
+            if is_host_alone():
+                return function(*args, **kwargs)
+            return called_at_home(function, args, kwargs)
         finally:
             context.numpy_float = before
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core import foreign, places
+from phix.core import foreign, places, pytrees
 from phix.core.arrays import plain_array
 from phix.core.dims import Dim
 from phix.core.errors import (
@@ -26,6 +26,8 @@ from phix.core.errors import (
 from phix.core.later import call_op
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_of
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @lru_cache(maxsize=4096)
@@ -358,6 +360,26 @@ def following(values: Iterable[Any]) -> Iterator[None]:
     else:
         with places.device(place):
             yield
+
+
+def _called_at_home(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    with following(pytrees.leaves((args, kwargs))):
+        return function(*args, **kwargs)
+
+
+places.provide_called_at_home(_called_at_home)
+
+
+def at_home(function: F) -> F:
+    """A decorator: the function makes new tensors where those among its arguments are."""
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if places.is_host_alone():
+            return function(*args, **kwargs)
+        return places.called_at_home(function, args, kwargs)
+
+    return called  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=4096)

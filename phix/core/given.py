@@ -33,6 +33,7 @@ from phix.core.errors import (
     described,
 )
 from phix.core.hints import unknown_arguments
+from phix.core.places import called_at_home, is_host_alone
 from phix.core.tracebacks import shorten
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -179,7 +180,8 @@ _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 def takes(**kinds: Kind) -> Callable[[F], F]:
     """A decorator: the arguments of these names are of these kinds.
 
-    Those that are not named are of the kind their annotation says, if that is a plain one.
+    Those that are not named are of the kind their annotation says, if that is a plain one. What the
+    function makes, it makes where the tensors among its arguments are.
     """
 
     def decorator(function: F) -> F:
@@ -210,7 +212,9 @@ def takes(**kinds: Kind) -> Callable[[F], F]:
                 if not kind.holds(value):
                     raise wrong(function.__name__, name, kind, value)
             with named:
-                return function(*args, **kwargs)
+                if is_host_alone():
+                    return function(*args, **kwargs)
+                return called_at_home(function, args, kwargs)
 
         return checked  # type: ignore[return-value]
 

@@ -313,6 +313,22 @@ def is_host_alone() -> bool:
     return not _FOREIGN
 
 
+_called_at_home: Callable[..., Any]
+
+
+def provide_called_at_home(call: Callable[..., Any]) -> None:
+    """Say how a function is called that is to make new tensors where those among its arguments
+    are: ``core.conversion`` does, which knows tensors."""
+    global _called_at_home
+    _called_at_home = call
+
+
+def called_at_home(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The call of a function, which makes new tensors where those among its arguments are. Who
+    calls it looks before whether there is a device (:func:`is_host_alone`)."""
+    return _called_at_home(function, args, kwargs)
+
+
 def place_of(storage: Any) -> Place:
     """Where the data of a tensor lives."""
     if isinstance(storage, np.ndarray):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phix import ops
+from phix.core.conversion import at_home
 from phix.core.errors import UnknownDimError
 from phix.core.given import takes
 from phix.optim.base import (
@@ -81,9 +82,11 @@ def scale_by_factored_rms(
         sizes = [[d for n, d in enumerate(p.shape) if n != axis] for axis in reversed(found)]
         return ops.full(sizes[0], 0, p.dtype), ops.full(sizes[1], 0, p.dtype), none
 
+    @at_home
     def init(params: Any) -> FactoredState:
         return FactoredState(no_steps(), *split(3, first, params))
 
+    @at_home
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         steps = (state.count - step_offset + 1).astype("float32")
         keep = 1.0 - ops.pow(steps, -decay_rate)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from phix import ops
 from phix.api.control_flow import scan
 from phix.core import pytrees
+from phix.core.conversion import at_home
 from phix.core.given import FLAG, at_least, takes
 from phix.optim.base import (
     NO_TREE,
@@ -100,6 +101,7 @@ def scale_by_lbfgs(
     [0.0, 1.0]
     """
 
+    @at_home
     def init(params: Any) -> ScaleByLBFGSState:
         dtype = real_dtype_of(params)
         rows = mapped(lambda p: ops.zeros([memory_size, *p.shape], p.dtype), params)
@@ -107,6 +109,7 @@ def scale_by_lbfgs(
         weights = ops.zeros([memory_size], dtype)
         return ScaleByLBFGSState(no_steps(), nothing, nothing, rows, rows, weights)
 
+    @at_home
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         needed(params)
         params = mapped(lambda p: p, params)

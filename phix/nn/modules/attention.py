@@ -80,6 +80,7 @@ class MultiHeadAttention:
         n, length, size = x.shape
         return ops.reshape(x, [n, length, self.num_heads, size // self.num_heads])
 
+    @takes()
     def init_cache(self, batch: int, length: int, dtype: DTypeLike | None = None) -> KVCache:
         """An empty cache for sequences of that length."""
         size = self.key.weight.shape[1] // self.num_heads
@@ -88,6 +89,7 @@ class MultiHeadAttention:
         empty = ops.full(shape, 0.0, kind)
         return KVCache(empty, ops.full(shape, 0.0, kind), ops.full((), 0, "int32"))
 
+    @takes()
     def __call__(
         self,
         x: TensorLike,

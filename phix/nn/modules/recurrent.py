@@ -73,6 +73,7 @@ class RNNCell(_Cell):
 
     gates: ClassVar[int] = 1
 
+    @takes()
     def __call__(self, x: TensorLike, state: Any = None) -> Any:
         """[..., in] and the state [..., hidden], zeros if None -> the new state."""
         given = as_tensor(x)
@@ -92,6 +93,7 @@ class GRUCell(_Cell):
 
     gates: ClassVar[int] = 3
 
+    @takes()
     def __call__(self, x: TensorLike, state: Any = None) -> Any:
         """[..., in] and the state [..., hidden], zeros if None -> the new state."""
         given = as_tensor(x)
@@ -117,6 +119,7 @@ class LSTMCell(_Cell):
 
     gates: ClassVar[int] = 4
 
+    @takes()
     def __call__(self, x: TensorLike, state: Any = None) -> Any:
         """[..., in] and the state (h, c), zeros if None -> the new state."""
         given = as_tensor(x)
@@ -163,6 +166,7 @@ class _Layers:
         parts = [drawn(keys[n], s, hidden_size, dtype) for n, s in enumerate(shapes)]
         return cls(tuple(parts), num_layers, bidirectional)  # type: ignore[call-arg]
 
+    @takes()
     def __call__(self, x: TensorLike, state: Any = None, lengths: TensorLike | None = None) -> Any:
         """[n, time, in] -> [n, time, hidden * directions], and the last state.
 
