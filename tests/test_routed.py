@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phix
-from phix.core.errors import DTypeError, ShapeError
+from phix.core.errors import DTypeError, ShapeError, TensorValueError
 from phix.parallel import global_gather, global_scatter
 from tests.training_cases import delivered
 
@@ -46,7 +46,7 @@ def on_mesh(f: Any) -> Any:
 def test_what_arrives(around: Any, jitted: bool, rows: int, rng: np.random.Generator) -> None:
     """By expert, then by sender; what is beyond the rows of the result is dropped."""
     x, counts = drawn(rng)
-    run = around(lambda x, c: global_scatter(x, c, "i", rows=rows))
+    run = around(lambda x, c: global_scatter(x, c, "i", rows=rows, drops=True))
     found, came = (phix.jit(run) if jitted else run)(x, counts)
     np.testing.assert_array_equal(found, expected(x, counts, rows))
     np.testing.assert_array_equal(came, counts.reshape(N, N, EXPERTS).swapaxes(0, 1).reshape(N, -1))
@@ -94,7 +94,7 @@ def test_a_batch_of_another_axis(rng: np.random.Generator) -> None:
     """Each of a batch with counts of its own."""
     several = [drawn(rng) for _ in range(4)]
     x, counts = (np.stack(v) for v in zip(*several))
-    run = lanes(lambda x, c: global_scatter(x, c, "i", rows=7)[0])
+    run = lanes(lambda x, c: global_scatter(x, c, "i", rows=7, drops=True)[0])
     for f in (phix.vmap(run), phix.jit(phix.vmap(run))):
         for found, one in zip(f(x, counts), several):
             np.testing.assert_array_equal(found, expected(*one, 7))
@@ -105,13 +105,64 @@ def test_counts_that_do_not_fit(rng: np.random.Generator) -> None:
     x, counts = drawn(rng)
     x, more = x[:, :2], counts.copy()
     more[:, 0] += 3
-    run = lanes(lambda x, c: global_scatter(x, c, "i", rows=20)[0])
+    run = lanes(lambda x, c: global_scatter(x, c, "i", rows=20, drops=True)[0])
     np.testing.assert_array_equal(run(x, more), expected(x, more, 20))
     huge = np.where(counts == counts.max(), 2**63 - 1, counts)
     for f in (run, phix.jit(run)):
         np.testing.assert_array_equal(f(x, huge), f(x, np.minimum(huge, 100)))
     negative = np.where(counts == 0, -2, counts)
     np.testing.assert_array_equal(run(x, negative), run(x, counts))
+
+
+AROUND = {
+    "lanes": lanes, "mesh": on_mesh, "compiled": lambda f: phix.jit(lanes(f)),
+    "mesh, compiled": lambda f: phix.jit(on_mesh(f)),
+    "with derivatives": lambda f: lambda x, c: phix.vjp(lambda x: lanes(f)(x, c), x)[0],
+    "its gradient, compiled": lambda f: phix.jit(
+        phix.grad(lambda x, c: (lanes(f)(x, c) ** 2).sum())),
+    "its tangents": lambda f: lambda x, c: phix.jvp(lambda x: lanes(f)(x, c), (x,), (x,)),
+    "a loop": lambda f: phix.jit(lambda x, c: phix.scan(
+        lambda t, _: (t + lanes(f)(x, c).sum(), None), phix.zeros([], "float64"), length=2)[0]),
+    "a batch": lambda f: lambda x, c: phix.vmap(lanes(f))(x[None], c[None]),
+    "a checkpoint": lambda f: phix.grad(phix.checkpoint(lambda x, c: lanes(f)(x, c).sum())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_rows_that_have_no_room_are_an_error(around: str, rng: np.random.Generator) -> None:
+    """In every way to run it; with as much room as is asked for it runs."""
+    x, counts = drawn(rng)
+    most = int(counts.reshape(N, N, EXPERTS).sum((0, 2)).max())
+    sends = lambda rows: lambda x, c: global_scatter(x, c, "i", rows=rows)[0]  # noqa: E731
+    AROUND[around](sends(most))(x, counts)
+    said = rf"global_scatter \(at .*test_routed.py:\d+\): {most} rows arrive at a part, and the "
+    with pytest.raises(TensorValueError, match=said + f"result has {most - 1}; write rows={most}"):
+        AROUND[around](sends(most - 1))(x, counts)
+    more = counts.copy()
+    more[1, 0] = LOCAL + 1
+    with pytest.raises(TensorValueError, match=r"local_count counts \d+ rows, and x has 5"):
+        AROUND[around](sends(50))(x, more)
+    with pytest.raises(TensorValueError, match="local_count has -1, and no rows are less than"):
+        AROUND[around](sends(50))(x, np.where(counts == counts.max(), -1, counts))
+
+
+@pytest.mark.parametrize("around", ["lanes", "mesh, compiled", "its gradient, compiled"])
+def test_rows_that_do_not_come_back_are_an_error(around: str, rng: np.random.Generator) -> None:
+    x, counts = drawn(rng)
+    most = int(counts.sum(1).max())
+
+    def there_and_back(kept: int, rows: int) -> Any:
+        def call(x: Any, c: Any) -> Any:
+            there = global_scatter(x, c, "i", rows=15)[0]
+            return global_gather(there[:kept], c, "i", rows=rows)
+
+        return AROUND[around](call)(x, counts)
+
+    there_and_back(15, most)
+    with pytest.raises(TensorValueError, match=f"global_gather.*: {most} rows come back, and the"):
+        there_and_back(15, most - 1)
+    with pytest.raises(TensorValueError, match=r"global_gather.*: \d+ rows came to a part, and x"):
+        there_and_back(1, most)
 
 
 @pytest.mark.parametrize("send", [global_scatter, global_gather])

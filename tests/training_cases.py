@@ -132,8 +132,8 @@ def rows_to_experts(n: int, rng: np.random.Generator) -> Case:
 
     def run(x: Any, counts: Any, factor: Any, ct: Any) -> Any:
         def layer(x: Any) -> Any:
-            there, number = global_scatter(x, counts, D, rows=rows)
-            return global_gather(factor * there, counts, D, rows=local), there, number
+            there, number = global_scatter(x, counts, D, rows=rows, drops=True)
+            return global_gather(factor * there, counts, D, rows=local, drops=True), there, number
 
         back, pull = phix.vjp(lambda x: layer(x)[0], x)
         return (back, *layer(x)[1:], *pull(ct))

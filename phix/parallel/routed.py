@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from phix import ops
 from phix.api.batching import all_to_all, axis_size
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import to_tensor
-from phix.core.errors import DTypeError, ShapeError
-from phix.core.given import at_least, takes
-from phix.core.tensor import Tensor, TensorLike
+from phix.core.errors import DTypeError, ShapeError, TensorValueError
+from phix.core.given import FLAG, at_least, takes
+from phix.core.source import at_user_line
+from phix.core.tensor import Tensor, TensorBase, TensorLike, Tracer
 
 # More rows than any part has, few enough that sums of such numbers are no more than int64 holds.
 _MOST = 1 << 40
@@ -19,9 +24,9 @@ _MOST = 1 << 40
 _BEHIND = (1 << 63) - 1
 
 
-@takes(rows=at_least(0))
+@takes(rows=at_least(0), drops=FLAG)
 def global_scatter(
-    x: TensorLike, local_count: TensorLike, axis_name: str, *, rows: int
+    x: TensorLike, local_count: TensorLike, axis_name: str, *, rows: int, drops: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The rows that all parts send to the experts of this one: Paddle's op of this name.
 
@@ -34,7 +39,9 @@ def global_scatter(
         local_count: ints, [parts * experts of a part]: how many rows go to each.
         axis_name: of :func:`spmd`, or of ``phix.vmap``.
         rows: how many rows the result has, the same on all parts, for shapes do not depend on data.
-            What arrives beyond them is dropped; behind what arrives are zeros.
+            Behind what arrives are zeros.
+        drops: whether what arrives beyond ``rows`` is dropped, as by experts of a capacity, and
+            numbers are taken as the nearest that can be. Otherwise each run looks at them.
 
     Returns:
         [rows, ...], and Paddle's global_count, [parts * experts of a part]: how many rows each part
@@ -43,6 +50,8 @@ def global_scatter(
     Raises:
         ShapeError: local_count does not have as many numbers for each part.
         DTypeError: its numbers are no ints.
+        TensorValueError: more rows arrive than the result has; local_count counts more rows than
+            ``x`` has, or less than none. Not with ``drops``.
 
     >>> import phix
     >>> mesh = phix.parallel.mesh({"expert": 2}, virtual=True)
@@ -51,15 +60,20 @@ def global_scatter(
     >>> [v.tolist() for v in phix.parallel.spmd(sent, mesh, "expert", "expert")(x, counts)]
     [[3.0, 0.0, 0.0, 1.0, 2.0, 4.0], [0, 1, 2, 1]]
     """
-    given, here, there = _tables("global_scatter", x, local_count, axis_name)
+    given, here, there = _tables("global_scatter", x, local_count, axis_name, drops)
+    if not drops:
+        _look("global_scatter", _SENT, here, given.shape[0])
+        _look("global_scatter", _ARRIVED, there, rows)
     places = all_to_all(_transposed(_starts(_transposed(there))), axis_name, 0, 0)
     parts, experts = here.shape
     to = ops.expand(ops.arange(0, parts, 1, dt.int64)[:, None], (parts, experts))
     return _delivered(given, (here, to, places), rows, axis_name), ops.reshape(there, (-1,))
 
 
-@takes(rows=at_least(0))
-def global_gather(x: TensorLike, local_count: TensorLike, axis_name: str, *, rows: int) -> Tensor:
+@takes(rows=at_least(0), drops=FLAG)
+def global_gather(
+    x: TensorLike, local_count: TensorLike, axis_name: str, *, rows: int, drops: bool = False
+) -> Tensor:
     """The rows that :func:`global_scatter` has sent, back where they came from, in their order.
 
     Args:
@@ -68,7 +82,8 @@ def global_gather(x: TensorLike, local_count: TensorLike, axis_name: str, *, row
         local_count: what ``global_scatter`` was given on this part.
         axis_name: of :func:`spmd`, or of ``phix.vmap``.
         rows: how many rows the result has, those of the x that was sent, say. Behind the last that
-            is counted are zeros, and so is what ``x`` has no row for.
+            is counted are zeros.
+        drops: whether what is beyond ``rows`` is dropped, and what ``x`` has no row for is zeros.
 
     Returns:
         [rows, ...].
@@ -76,6 +91,8 @@ def global_gather(x: TensorLike, local_count: TensorLike, axis_name: str, *, row
     Raises:
         ShapeError: local_count does not have as many numbers for each part.
         DTypeError: its numbers are no ints.
+        TensorValueError: more rows come back than the result has, ``x`` has not all of the rows
+            that came here, or a number is less than none. Not with ``drops``.
 
     >>> import phix
     >>> def doubled(x, n):
@@ -86,7 +103,10 @@ def global_gather(x: TensorLike, local_count: TensorLike, axis_name: str, *, row
     >>> phix.parallel.spmd(doubled, mesh, "expert", "expert")(x, counts).tolist()
     [2.0, 4.0, 6.0, 8.0]
     """
-    given, here, there = _tables("global_gather", x, local_count, axis_name)
+    given, here, there = _tables("global_gather", x, local_count, axis_name, drops)
+    if not drops:
+        _look("global_gather", _CAME, there, given.shape[0])
+        _look("global_gather", _RETURNED, here, rows)
     places = all_to_all(_starts(here), axis_name, 0, 0)
     parts, experts = here.shape
     to = ops.expand(ops.arange(0, parts, 1, dt.int64)[None], (experts, parts))
@@ -94,7 +114,46 @@ def global_gather(x: TensorLike, local_count: TensorLike, axis_name: str, *, row
     return _delivered(given, slices, rows, axis_name)
 
 
-def _tables(name: str, x: TensorLike, counts: TensorLike, axis_name: str) -> tuple[Any, Any, Any]:
+# Each of these takes how many rows there are, and how many there is room for.
+_SENT = "local_count counts {0} rows, and x has {1}"
+_ARRIVED = (
+    "{0} rows arrive at a part, and the result has {1}; write rows={0} or more, or drops=True"
+)
+_CAME = "{0} rows came to a part, and x has {1}"
+_RETURNED = "{0} rows come back, and the result has {1}; write rows={0} or drops=True"
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """What each run calls with numbers of rows, [..., parts, experts], and how many can be."""
+
+    says: str
+    where: str
+    __name__ = "check_rows"
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> None:
+        counts, most = arrays
+        if counts.min() < 0:
+            raise TensorValueError(
+                f"{self.where}: local_count has {int(counts.min())}, and no rows are less than none"
+            )
+        total = int(counts.sum((-2, -1)).max())
+        if total > int(most):
+            raise TensorValueError(f"{self.where}: {self.says.format(total, int(most))}")
+
+
+def _look(name: str, says: str, counts: Any, most: Any) -> None:
+    """Have each run look whether so many rows can be."""
+    while isinstance(counts, Tracer) and isinstance(getattr(counts, "value", None), TensorBase):
+        counts = counts.value  # type: ignore[attr-defined]
+    ops.debug_callback(
+        [counts, ops.full((), most, dt.int64)], RowCheck(says, f"{name}{at_user_line()}")
+    )
+
+
+def _tables(
+    name: str, x: TensorLike, counts: TensorLike, axis_name: str, drops: bool
+) -> tuple[Any, Any, Any]:
     """The rows; how many go from here to each part's experts, and come from each part to those
     here: [parts, experts of a part]."""
     given, numbers = to_tensor(x), to_tensor(counts)
@@ -108,7 +167,7 @@ def _tables(name: str, x: TensorLike, counts: TensorLike, axis_name: str) -> tup
             f"{dm.dim_text(parts)} parts of {axis_name!r}, as many for each part; found "
             f"{given.meta} and {numbers.meta}"
         )
-    numbers = ops.clip(ops.cast(numbers, dt.int64), 0, _MOST)
+    numbers = ops.clip(ops.cast(numbers, dt.int64), 0 if drops else -_MOST, _MOST)
     here = ops.reshape(numbers, (parts, numbers.shape[0] // parts))
     return given, here, all_to_all(here, axis_name, 0, 0)
 
