@@ -96,6 +96,7 @@ for _row in (
     ("several_rows", "loops", "totals down the columns are loaded once for several rows"),
     ("stream_results", "loops", "large results that nothing reads are written past the caches"),
     ("joined_rows", "loops", "rows that end within vectors are gone through several at a time"),
+    ("distributed_rows", "loops", "what takes long in short rows is done for many rows at a time"),
     ("overlapping_vectors", "loops", "short rows are gone through in vectors that may overlap"),
     ("parallel_callers", "loops", "programs of much work let other threads of Python run"),
     ("carry_in_place", "loops", "a loop's next carry is written over the one before"),
