@@ -71,6 +71,7 @@ for _row in (
     ("direct_products", "fusion", "a product of small matrices is written out for its sizes"),
     ("thin_products", "fusion", "products of few rows or columns read the other operand in order"),
     ("winograd", "fusion", "convolutions by 3 x 3 filters take fewer products, tile by tile"),
+    ("direct_convolutions", "fusion", "a convolution reads images along lines, and no patches"),
     ("patches_in_bands", "fusion", "patches of a convolution are made for some rows at a time"),
     ("native_collectives", "fusion", "compiled code calls MPI, where Python had to"),
     ("matrices_in_lanes", "fusion", "small matrices are factored side by side, one a lane"),

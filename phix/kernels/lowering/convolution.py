@@ -23,7 +23,7 @@ from phix.core.windows import Pads, explicit_paddings
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer, Pointer
-from phix.kernels.lowering import winograd
+from phix.kernels.lowering import convolution_lines, winograd
 from phix.kernels.lowering.blocks import blocks, compute_now, items_at_once
 from phix.kernels.lowering.boxes import padded
 from phix.kernels.lowering.contraction import BLAS_DTYPES, Matrix, multiply
@@ -267,6 +267,10 @@ def _rows_of_band(conv: _Convolution) -> int | None:
     return min(fits, key=lambda r: (round(waste(r), 2), -r), default=None)
 
 
+def _by_lines(conv: _Convolution, out: Buffer) -> None:
+    convolution_lines.convolve(conv.b, conv.x, conv.kernel, conv.pads, conv.groups, out)
+
+
 def _products(
     conv: _Convolution, weights: Buffer, columns: Buffer, number: Expr, image: Expr, out: Buffer
 ) -> None:
@@ -439,6 +443,14 @@ def _has_bands(conv: _Convolution) -> bool:
     return is_on and is_own and _has_library(conv) and _rows_of_band(conv) is not None
 
 
+def _has_lines(conv: _Convolution) -> bool:
+    """Whether the engine has code for images and filters of these sizes."""
+    is_on = rewrites.is_on("direct_convolutions") and rewrites.is_on("own_products")
+    is_own = conv.dtype in conv.b.target.own_products and conv.b.target.convolves_along_lines
+    sizes = (conv.x.dims, conv.kernel.dims, conv.pads, conv.dims)
+    return is_on and is_own and conv.is_dense and convolution_lines.fit(*sizes)
+
+
 Way = Callable[[_Convolution, Buffer], None]
 # The first that applies is taken.
 _WAYS: tuple[tuple[Callable[[_Convolution], bool], Way], ...] = (
@@ -450,6 +462,7 @@ _WAYS: tuple[tuple[Callable[[_Convolution], bool], Way], ...] = (
     (_is_short, _by_sums),
     (_is_one_tap, _by_planes),
     (_is_gradient, _by_gradient_patches),
+    (_has_lines, _by_lines),
     (_has_bands, _by_bands),
     (_has_library, _by_patches),
     (lambda conv: True, _by_loops),
