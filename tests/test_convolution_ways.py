@@ -18,7 +18,7 @@ pytestmark = pytest.mark.unoptimised(4)
 WAYS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "tiles": ((4, 16, 8, 8), (17, 16, 3, 3), {"paddings": (1, 1)}),
     "too few tiles": ((3, 16, 8, 8), (17, 16, 3, 3), {"paddings": (1, 1)}),
-    "tiles, cut at the edge": ((2, 18, 9, 14), (16, 18, 3, 3), {"paddings": (0, 2, 1, 0)}),
+    "tiles, cut at the edge": ((2, 21, 9, 14), (20, 21, 3, 3), {"paddings": (0, 2, 1, 0)}),
     "tiles, in blocks": ((5, 64, 64, 64), (64, 64, 3, 3), {"paddings": (1, 1)}),
     "one tap": ((3, 8, 5, 7), (6, 8, 1, 1), {}),
     "one tap, groups": ((2, 12, 5, 4), (18, 4, 1, 1), {"groups": 3}),

@@ -38,6 +38,8 @@ provides("conv2d", "BLAS", BLAS_DTYPES)
 # From this many channels on, both in and out, and tiles in all images, the matrix products of
 # Winograd's way are worth it.
 _WINOGRAD_CHANNELS, _FEWEST_TILES = 16, 16
+# Along lines fewer channels take less time than by tiles.
+_CHANNELS_BESIDE_LINES = 20
 # Up to this many taps are written out in one sum, for up to so many filters a group: a matrix
 # product would have too few rows to be fast.
 _MOST_TAPS, _FEW_ROWS = 32, 4
@@ -364,8 +366,9 @@ def _has_call(conv: _Convolution) -> bool:
 
 def _is_tiled(conv: _Convolution) -> bool:
     return (
-        _has_tile_channels(conv, conv.x.dims[1], conv.dims[1])
-        and dm.same_shape(conv.taps, (3, 3))
+        dm.same_shape(conv.taps, (3, 3))
+        and _has_tile_channels(conv, conv.x.dims[1], conv.dims[1])
+        and not (_is_narrow(conv.x.dims[1], conv.dims[1]) and _has_lines(conv))
         and _fills_tiles(conv.places, conv.dims[0])
     )
 
@@ -386,6 +389,10 @@ def _has_tile_channels(conv: _Convolution, *channels: DimLike) -> bool:
         and conv.dtype in (dt.float32, dt.float64)
         and all(isinstance(c, int) and c >= _WINOGRAD_CHANNELS for c in channels)
     )
+
+
+def _is_narrow(*channels: DimLike) -> bool:
+    return any(isinstance(c, int) and c < _CHANNELS_BESIDE_LINES for c in channels)
 
 
 def _fills_tiles(size: dm.Shape, images: DimLike) -> bool:
@@ -459,7 +466,7 @@ _WAYS: tuple[tuple[Callable[[_Convolution], bool], Way], ...] = (
     (_has_call, _by_call),
     (_is_tiled, _by_tiles),
     (_is_gradient_tiled, _by_gradient_tiles),
-    (_is_short, _by_sums),
+    (lambda conv: _is_short(conv) and not (conv.rows > 1 and _has_lines(conv)), _by_sums),
     (_is_one_tap, _by_planes),
     (_is_gradient, _by_gradient_patches),
     (_has_lines, _by_lines),
