@@ -304,7 +304,11 @@ PROGRAMS = {
     ),
     "large filters": (
         lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(3, 3)),
-        [normal(1, 16, 20, 18), normal(6, 16, 7, 7)],
+        [normal(1, 22, 20, 18), normal(6, 22, 7, 7)],
+    ),
+    "few channels": (
+        lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(2, 2)),
+        [normal(2, 3, 12, 11), normal(6, 3, 5, 5)],
     ),
     "every carry": (
         lambda x: phix.scan(lambda c, r: (ops.tanh(c + r), ops.tanh(c + r)), x[0], x)[1],
@@ -319,6 +323,7 @@ PROGRAMS = {
     "running totals": (lambda x: ops.cumsum(x, 0), [normal(200)]),
     "forces": (forces, [normal(12, 3)]),
     "many short rows": (lambda x: ops.sort(x, 1), [normal(6, 5)]),
+    "rows of chances": (lambda x: ops.log_softmax(x, 1), [normal(40, 11)]),
     "rows beside a row": (lambda x, b: ops.tanh(x + b), [normal(70, 5), normal(5)]),
     "scan": (
         lambda x: phix.scan(lambda c, r: (ops.tanh(c * r + c), c + r), x[0], x),

@@ -87,6 +87,12 @@ def _is_long_around(loop: ir.For) -> bool:
     return long_loops.trips([loop], _MOST_WRITTEN_OUT) >= _MOST_WRITTEN_OUT
 
 
+def _is_block_of_rows(loop: ir.For) -> bool:
+    """Whether a loop goes through so many rows, or fewer where fewer are left: what is done to
+    one of them is enough, and two of them written out are two more for what is left."""
+    return loop.extent.fn == "minimum" and any(isinstance(s, ir.For) for s in loop.body)
+
+
 def _is_masked(loop: ir.For) -> bool:
     """Whether the last vector should take what is left, where the CPU has masks for that.
 
@@ -259,6 +265,7 @@ def advice(loop: ir.For | ir.While) -> str:
         (_stays_apart, APART),
         (_is_paired, PAIRED),
         (_is_long_around, ROLLED),
+        (_is_block_of_rows, ROLLED),
     )
     if loop.is_vector:
         return f", {(LANES if is_of_lanes(loop) else WIDE)[loop.extent.data]}"

@@ -79,11 +79,14 @@ def arguments_of(call: LibraryCall) -> tuple[Expr | Pointer, ...]:
 
 def wrapper(library: str) -> tuple[str, str] | None:
     """LLVM text that defines a direct product, and what it declares; None for other routines."""
-    routine, found, sizes = library.partition(_NAME)
-    if not found:
-        return None
-    dtype = routine.rpartition("_")[2]
-    return text(library, dtype, Sizes(*map(int, sizes.split("."))), *jit.vector_registers())
+    found = told(library, _NAME)
+    return found and text(library, found[0], Sizes(*found[1]), *jit.vector_registers())
+
+
+def told(library: str, mark: str) -> tuple[str, list[int]] | None:
+    """The dtype and the sizes in the name of a routine; None where the mark is not in it."""
+    routine, found, sizes = library.partition(mark)
+    return (routine.rpartition("_")[2], list(map(int, sizes.split(".")))) if found else None
 
 
 # -- tiles -----------------------------------------------------------------------------------------
@@ -248,31 +251,21 @@ def _tile(
     left = t.at("%x", t.op("mul nsw", row, step))
     types = [_type(t.kind, v.lanes) for v in block]
     cells = list(product(range(rows), range(len(block))))
-    t.count += 1
-    n = t.count
-    t.put(f"br label %before{n}")
-    t.lines += [f"before{n}:", f"  br label %terms{n}", f"terms{n}:"]
-    t.put(f"%q{n} = phi i64 [0, %before{n}], [%q{n}.next, %terms{n}]")
-    for r, c in cells:
-        zero = "0.0" if block[c].lanes == 1 else "zeroinitializer"
-        t.put(f"%s{n}.{r}.{c} = phi {types[c]} [{zero}, %before{n}], [%n{n}.{r}.{c}, %terms{n}]")
-    a, b = t.at(left, t.op("mul nsw", f"%q{n}", inner)), t.at(y, t.op("mul nsw", f"%q{n}", pitch))
-    across = [_load(t, v, t.at(b, v.at)) for v in block]
-    for r in range(rows):
-        factor = t.load(t.at(a, r * step))
-        spreads = {1: factor}
-        for c, (v, one) in enumerate(zip(block, types)):
-            if v.lanes not in spreads:
-                spreads[v.lanes] = spread(t, t.kind, factor, v.lanes)
-            terms = f"{one} {spreads[v.lanes]}, {one} {across[c]}, {one} %s{n}.{r}.{c}"
-            t.put(f"%n{n}.{r}.{c} = call {one} @llvm.fmuladd.{mangled(t.kind, v.lanes)}({terms})")
-    t.put(f"%q{n}.next = add nuw nsw i64 %q{n}, 1")
-    t.put(f"%more{n} = icmp slt i64 %q{n}.next, {sizes.inner}")
-    t.put(f"br i1 %more{n}, label %terms{n}, label %sum{n}, {ROLLED}")
-    t.lines.append(f"sum{n}:")
+    with t.sums({(r, c): types[c] for r, c in cells}, sizes.inner, ROLLED) as (q, now, then):
+        a, b = t.at(left, t.op("mul nsw", q, inner)), t.at(y, t.op("mul nsw", q, pitch))
+        across = [_load(t, v, t.at(b, v.at)) for v in block]
+        for r in range(rows):
+            factor = t.load(t.at(a, r * step))
+            spreads = {1: factor}
+            for c, (v, one) in enumerate(zip(block, types)):
+                if v.lanes not in spreads:
+                    spreads[v.lanes] = spread(t, t.kind, factor, v.lanes)
+                terms = f"{one} {spreads[v.lanes]}, {one} {across[c]}, {one} {now[r, c]}"
+                fma = f"@llvm.fmuladd.{mangled(t.kind, v.lanes)}"
+                t.put(f"{then[r, c]} = call {one} {fma}({terms})")
     to = t.at(out, t.op("mul nsw", row, sizes.pitch_out))
     for r, c in cells:
-        place, total = t.at(to, r * sizes.pitch_out + block[c].at), f"%n{n}.{r}.{c}"
+        place, total = t.at(to, r * sizes.pitch_out + block[c].at), then[r, c]
         if sizes.adds:
             total = t.let(f"fadd {types[c]} {_load(t, block[c], place)}, {total}")
         _store(t, block[c], total, place)

@@ -12,6 +12,7 @@ from phix.core import rewrites
 from phix.kernels.cpu import (
     asking,
     blas,
+    direct_convolutions,
     direct_products,
     faults,
     fourier_call,
@@ -83,6 +84,7 @@ class _Entry(Steps):
         for library in sorted(module.libraries):
             own = _declared(library) or streaming.wrapper(library)
             own = own or direct_products.wrapper(library) or fourier_call.wrapper(library)
+            own = own or direct_convolutions.wrapper(library)
             if own is None and rewrites.is_on("own_products"):
                 own = product.wrapper(library)
             text_of, needs = own or blas.wrapper(library)

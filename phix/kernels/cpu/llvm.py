@@ -14,7 +14,7 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.cpu import direct_products, extremes, faults, streaming
+from phix.kernels.cpu import direct_convolutions, direct_products, extremes, faults, streaming
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.advice import APART_IN_LANES, advice, is_of_lanes
 from phix.kernels.loops import linked
@@ -383,22 +383,17 @@ class _Printer:
         self.forget(set(statement.targets))
 
     def _librarycall(self, statement: ir.LibraryCall) -> None:
-        direct = direct_products.name_of(statement)
-        if direct is not None:
-            self._direct_product(direct, statement)
-            return
-        arguments = list(map(self._passed, statement.arguments))
-        if linked.is_linked(statement.name) or statement.name in faults.ROUTINES:
+        name, passed = statement.name, statement.arguments
+        for routines in (direct_products, direct_convolutions):
+            own = routines.name_of(statement)
+            if own is not None:
+                name, passed = own, routines.arguments_of(statement)
+        arguments = list(map(self._passed, passed))
+        if linked.is_linked(name) or name in faults.ROUTINES:
             arguments.append(f"ptr {self.fault()}")
-        self.out.libraries.add(statement.name)
-        self.lines.append(f"  call void @{statement.name}({', '.join(arguments)})")
-        self.forget(set(statement.writes) & self.changing)
-
-    def _direct_product(self, name: str, call: ir.LibraryCall) -> None:
-        passed = ", ".join(map(self._passed, direct_products.arguments_of(call)))
         self.out.libraries.add(name)
-        self.lines.append(f"  call void @{name}({passed})")
-        self.forget(set(call.writes) & self.changing)
+        self.lines.append(f"  call void @{name}({', '.join(arguments)})")
+        self.forget(set(statement.writes) & self.changing)
 
     def _passed(self, argument: Pointer | Expr) -> str:
         if isinstance(argument, Pointer):

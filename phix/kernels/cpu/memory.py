@@ -26,7 +26,7 @@ class CpuExplanation(Explanation):
     """A graph lowered for the CPU with its history."""
 
     pipeline = "cpu"
-    target = replace(CPU, calls_ranks=True)
+    target = replace(CPU, calls_ranks=True, convolves_along_lines=True)
 
     def keep_local(self, program: LoopProgram, setting: Setting) -> None:
         """See :class:`Explanation`."""

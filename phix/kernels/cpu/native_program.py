@@ -46,6 +46,7 @@ TARGET = replace(
     accumulators=accumulators,
     factors_by_lapack=True,
     transforms_by_calls=True,
+    convolves_along_lines=True,
     calls_ranks=True,
 )
 

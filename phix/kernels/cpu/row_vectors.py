@@ -111,14 +111,14 @@ class _Rows:
                 self.kernel.locals[buffer] = sc.const(buffer.dims[0], dt.int64)
 
     def _leave_out(self) -> None:
-        """Rows that loops keep lie vector by vector. Leave out the loops that touch one which
+        """A row that loops keep lies vector by vector. Leave out the loops that touch one which
         others touch in other ways."""
         every = _touched(self.kernel.body)
         while True:
             loops: list[Statement] = [*self.rows]
             along = _touched(loops, along=True)
-            own = [b for b in _touched(loops) if b in self.kernel.locals]
-            odd = {b for b in own if along.get(b) != every[b]}
+            own = [b for b in along if b in self.kernel.locals]
+            odd = {b for b in own if along[b] != every[b]}
             if not odd:
                 self.kept = set(own)
                 return

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, product
+from typing import TypeVar
 
 # What LLVM calls a dtype, and its bytes.
 KINDS = {"float32": ("float", 4), "float64": ("double", 8)}
@@ -35,6 +36,10 @@ def tile(dtype: str, vector_bytes: int, registers: int) -> Tile:
     half = ((lanes,) * (vectors - 1) + (lanes // 2,),) if lanes >= 8 else ()
     every = ((lanes,) * vectors, *half, (lanes,) * (vectors - 1))
     return Tile(rows, tuple(c for c in every if sum(c) % 4 == 0))
+
+
+Cell = TypeVar("Cell", bound=Hashable)
+Sums = tuple[str, dict[Cell, str], dict[Cell, str]]
 
 
 class Text:
@@ -92,6 +97,26 @@ class Text:
         self.put(f"store i64 {self.op('add nsw', index, step)}, ptr %slot{n}")
         self.put(f"br label %test{n}{advice and ', '}{advice}")
         self.lines.append(f"end{n}:")
+
+    @contextmanager
+    def sums(self, kinds: dict[Cell, str], turns: int, advice: str) -> Iterator[Sums[Cell]]:
+        """A loop of one turn or more that holds sums of these types in registers: its index, the
+        sums before a turn, and the names they are to have behind it."""
+        self.count += 1
+        n = self.count
+        now = {cell: f"%s{n}.{k}" for k, cell in enumerate(kinds)}
+        self.put(f"br label %before{n}")
+        self.lines += [f"before{n}:", f"  br label %terms{n}", f"terms{n}:"]
+        self.put(f"%q{n} = phi i64 [0, %before{n}], [%q{n}.next, %terms{n}]")
+        for cell, kind in kinds.items():
+            zero = "zeroinitializer" if kind.startswith("<") else "0.0"
+            name = now[cell]
+            self.put(f"{name} = phi {kind} [{zero}, %before{n}], [{name}.next, %terms{n}]")
+        yield f"%q{n}", now, {cell: f"{name}.next" for cell, name in now.items()}
+        self.put(f"%q{n}.next = add nuw nsw i64 %q{n}, 1")
+        self.put(f"%more{n} = icmp slt i64 %q{n}.next, {turns}")
+        self.put(f"br i1 %more{n}, label %terms{n}, label %sum{n}, {advice}")
+        self.lines.append(f"sum{n}:")
 
     @contextmanager
     def where(self, condition: str) -> Iterator[None]:

@@ -55,7 +55,7 @@ class Target:
     ``factors_by_lapack``: its code calls a LAPACK for orthonormal factors and eigenvalues; else
     host steps call what its library has.
     ``transforms_by_calls``: its code has Fourier transforms, along one axis a call; else host steps
-    call what its library has.
+    call what its library has. ``convolves_along_lines``: its code has convolutions of one image.
     ``ranks_by_rows``: steps between ranks are given whole memory, a row a rank in front, in a dtype
     that libraries for them add; ``calls_ranks``: its code calls MPI by a group's port where there
     is one. Else they are one host step each.
@@ -82,6 +82,7 @@ class Target:
     sorts_in_loops: bool = True
     factors_by_lapack: bool = False
     transforms_by_calls: bool = False
+    convolves_along_lines: bool = False
     ranks_by_rows: bool = False
     calls_ranks: bool = False
     attention_size: int = 0

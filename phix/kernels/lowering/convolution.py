@@ -23,7 +23,7 @@ from phix.core.windows import Pads, explicit_paddings
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer, Pointer
-from phix.kernels.lowering import winograd
+from phix.kernels.lowering import convolution_lines, winograd
 from phix.kernels.lowering.blocks import blocks, compute_now, items_at_once
 from phix.kernels.lowering.boxes import padded
 from phix.kernels.lowering.contraction import BLAS_DTYPES, Matrix, multiply
@@ -38,6 +38,8 @@ provides("conv2d", "BLAS", BLAS_DTYPES)
 # From this many channels on, both in and out, and tiles in all images, the matrix products of
 # Winograd's way are worth it.
 _WINOGRAD_CHANNELS, _FEWEST_TILES = 16, 16
+# Along lines fewer channels take less time than by tiles.
+_CHANNELS_BESIDE_LINES = 20
 # Up to this many taps are written out in one sum, for up to so many filters a group: a matrix
 # product would have too few rows to be fast.
 _MOST_TAPS, _FEW_ROWS = 32, 4
@@ -267,6 +269,10 @@ def _rows_of_band(conv: _Convolution) -> int | None:
     return min(fits, key=lambda r: (round(waste(r), 2), -r), default=None)
 
 
+def _by_lines(conv: _Convolution, out: Buffer) -> None:
+    convolution_lines.convolve(conv.b, conv.x, conv.kernel, conv.pads, conv.groups, out)
+
+
 def _products(
     conv: _Convolution, weights: Buffer, columns: Buffer, number: Expr, image: Expr, out: Buffer
 ) -> None:
@@ -360,8 +366,9 @@ def _has_call(conv: _Convolution) -> bool:
 
 def _is_tiled(conv: _Convolution) -> bool:
     return (
-        _has_tile_channels(conv, conv.x.dims[1], conv.dims[1])
-        and dm.same_shape(conv.taps, (3, 3))
+        dm.same_shape(conv.taps, (3, 3))
+        and _has_tile_channels(conv, conv.x.dims[1], conv.dims[1])
+        and not (_is_narrow(conv.x.dims[1], conv.dims[1]) and _has_lines(conv))
         and _fills_tiles(conv.places, conv.dims[0])
     )
 
@@ -382,6 +389,10 @@ def _has_tile_channels(conv: _Convolution, *channels: DimLike) -> bool:
         and conv.dtype in (dt.float32, dt.float64)
         and all(isinstance(c, int) and c >= _WINOGRAD_CHANNELS for c in channels)
     )
+
+
+def _is_narrow(*channels: DimLike) -> bool:
+    return any(isinstance(c, int) and c < _CHANNELS_BESIDE_LINES for c in channels)
 
 
 def _fills_tiles(size: dm.Shape, images: DimLike) -> bool:
@@ -439,6 +450,14 @@ def _has_bands(conv: _Convolution) -> bool:
     return is_on and is_own and _has_library(conv) and _rows_of_band(conv) is not None
 
 
+def _has_lines(conv: _Convolution) -> bool:
+    """Whether the engine has code for images and filters of these sizes."""
+    is_on = rewrites.is_on("direct_convolutions") and rewrites.is_on("own_products")
+    is_own = conv.dtype in conv.b.target.own_products and conv.b.target.convolves_along_lines
+    sizes = (conv.x.dims, conv.kernel.dims, conv.pads, conv.dims)
+    return is_on and is_own and conv.is_dense and convolution_lines.fit(*sizes)
+
+
 Way = Callable[[_Convolution, Buffer], None]
 # The first that applies is taken.
 _WAYS: tuple[tuple[Callable[[_Convolution], bool], Way], ...] = (
@@ -447,9 +466,10 @@ _WAYS: tuple[tuple[Callable[[_Convolution], bool], Way], ...] = (
     (_has_call, _by_call),
     (_is_tiled, _by_tiles),
     (_is_gradient_tiled, _by_gradient_tiles),
-    (_is_short, _by_sums),
+    (lambda conv: _is_short(conv) and not (conv.rows > 1 and _has_lines(conv)), _by_sums),
     (_is_one_tap, _by_planes),
     (_is_gradient, _by_gradient_patches),
+    (_has_lines, _by_lines),
     (_has_bands, _by_bands),
     (_has_library, _by_patches),
     (lambda conv: True, _by_loops),

@@ -400,6 +400,14 @@ def _orgqr(m: DimLike, n: DimLike, k: DimLike, room: DimLike) -> Any:
     return dm.floordiv(4 * m * n * k, 3), (m * n, k, 0, 1)
 
 
+def _lines(images: DimLike, filters: DimLike, *sizes: DimLike) -> Any:
+    """Of a convolution, a group of it."""
+    out_h, out_w, channels, kh, kw, height, width = sizes[:7]
+    places, taps = out_h * out_w, channels * kh * kw
+    elements = (images * channels * height * width, filters * taps, images * filters * places)
+    return 2 * images * filters * places * taps, elements
+
+
 def _fft(
     kind: DimLike, forward: DimLike, points: DimLike, outer: DimLike, inner: DimLike, *rest: DimLike
 ) -> Any:
@@ -417,6 +425,7 @@ def _fft(
 _LIBRARY: dict[str, Callable[..., tuple[DimLike, tuple[DimLike, ...]]]] = {
     "gemm_": _gemm, "trsm_": _trsm, "getrf_": _getrf, "potrf_": _potrf,
     "geqrf_": _geqrf, "orgqr_": _orgqr, "ungqr_": _orgqr, "fft_": _fft,
+    "convolution_": _lines,
 }  # fmt: skip
 
 

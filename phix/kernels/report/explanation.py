@@ -414,8 +414,11 @@ def _kernels(
             apart.setdefault(b, {})[f"kernel {a}: {obstacle}"] = None
     graphs = {e: g for g, _ in record.graphs for e in g.equations}
     order = {e: k for k, e in enumerate(graphs)}
+    temps = {t.name for t in record.temps}
     for kernel, k in numbers.items():
-        writes = sorted({b.name for b in ir.writes(kernel.body)})
+        # what a pass keeps for itself holds no value of the graph
+        own = {b for b in kernel.locals if b.name not in temps}
+        writes = sorted({b.name for b in ir.writes(kernel.body) - own})
         held = sorted(record.held.get(kernel, {}), key=lambda e: order[e])
         texts = (f"{equation_text(graphs[e], e)}{_at(e.source)}" for e in held)
         yield KernelReport(k, tuple(writes), tuple(texts), tuple(apart.get(k, ())))

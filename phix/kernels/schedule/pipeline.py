@@ -76,6 +76,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("several_rows", "schedule.several_rows"),
         LoopPass("stream_results", "cpu.streaming"),
         LoopPass("joined_rows", "cpu.joined_rows"),
+        LoopPass("distributed_rows", "cpu.distributed_rows"),
         LoopPass("overlapping_vectors", "cpu.row_vectors"),
     ),
     # One thread, and memory of Python's: what is printed for people to read.

@@ -173,10 +173,13 @@ def _changes(body: list[Statement]) -> Expr:
 
 
 def _call(call: ir.LibraryCall) -> Expr:
-    if not call.name.startswith("gemm_"):
+    # where what a routine is told says how often it multiplies
+    sizes = {"gemm": slice(3, 6), "convolution": slice(0, 7)}.get(call.name.partition("_")[0])
+    if sizes is None:
         return sc.const(_CALL, dt.int64)
-    rows, columns, inner = (_length(a) for a in call.arguments[3:6] if isinstance(a, Expr))
-    work = rows * columns * inner
+    work: Expr = ir.ONE
+    for a in call.arguments[sizes]:
+        work = work * _length(a) if isinstance(a, Expr) else work
     if work.fn == "const":
         return sc.const(work.data // _PER_OPERATION, dt.int64)
     return sc.binary("quotient", work, sc.const(_PER_OPERATION, dt.int64))
