@@ -17,11 +17,13 @@ from phix.core.graph import Graph
 from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
-from phix.core.tensor import Tensor, TensorBase
+from phix.core.tensor import Tensor, TensorBase, Tracer
 from phix.core.transforms import transforms
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 
 _SCALARS = (bool, int, float, complex)
+# The structures of one tensor, and of a call with one.
+_LEAF, _ONE_ARGUMENT = pytrees.flatten(0)[1], pytrees.flatten(((0,), {}))[1]
 
 
 def _tensor(
@@ -66,9 +68,18 @@ def _as_tree(value: Any) -> str:
 
 def flat_tensors(tree: Any, where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
     """The leaves of a tree as tensors that own their memory: arrays are copied."""
+    if type(tree) is Tensor or isinstance(tree, Tracer):  # as most results are
+        return [tree], _LEAF
     leaves, treedef = pytrees.flatten(tree)
     place = home(leaves)
     return [_tensor(leaf, where, place) for leaf in leaves], treedef
+
+
+def flat_arguments(args: tuple[Any, ...], where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
+    """As ``flat_tensors`` of these arguments of a call, and none by name."""
+    if len(args) == 1 and type(args[0]) is Tensor:
+        return [args[0]], _ONE_ARGUMENT
+    return flat_tensors((args, {}), where)
 
 
 def lent_tensors(tree: Any, where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:

@@ -8,7 +8,14 @@ from typing import Any, Concatenate, Literal, Union, overload
 
 import numpy as np
 
-from phix.api.arguments import Flattened, FlattenedDense, flat_tensors, function_name, split_aux
+from phix.api.arguments import (
+    Flattened,
+    FlattenedDense,
+    flat_arguments,
+    flat_tensors,
+    function_name,
+    split_aux,
+)
 from phix.api.signatures import (
     A,
     ArrayOrNumber,
@@ -261,7 +268,7 @@ def _with_gradient(
                 full[place] = value
             return wrapped(*full, **kwargs)
 
-        flat, treedef = flat_tensors((tuple(map(args.__getitem__, places)), {}), name)
+        flat, treedef = flat_arguments(tuple(map(args.__getitem__, places)), name)
         for x in flat:
             as_differentiable(x, "grad")
         run = Flattened(of_chosen, treedef, where)

@@ -117,7 +117,10 @@ def truth_meta(x: MetaTensor, axis: Any, keepdim: bool) -> MetaTensor:
 # -- sum ---------------------------------------------------------------------------------------
 @rules.decompose("sum_grad")
 def sum_grad(x: Any, out_grad: Any, axis: Any, keepdim: bool) -> Any:
-    return ops.expand(restored(as_dtype(out_grad, x.dtype), x, axis, keepdim), x.meta.dims)
+    found = as_dtype(out_grad, x.dtype)
+    if found.ndim:  # one number has no axes to bring back
+        found = restored(found, x, axis, keepdim)
+    return ops.expand(found, x.meta.dims)
 
 
 @rules.batch("sum")
