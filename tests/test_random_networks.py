@@ -106,6 +106,15 @@ def test_models_are_the_same_in_numpy_and_in_phix(seed: int) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
+def test_numpys_derivatives_by_differences_are_exact_enough_to_be_differenced() -> None:
+    x = np.linspace(-1.0, 1.0, 7)[:, None]
+    found = Numpy().column_derivatives(lambda y: np.sin(1.5 * y), x, 0, 4, "jet")
+    for n, derivative in enumerate(found):
+        wanted = 1.5**n * np.sin(1.5 * x + n * np.pi / 2)
+        at_most = 1e-10 if np.finfo(np.longdouble).nmant > 60 else 1e-6
+        assert np.max(np.abs(derivative - wanted)) < at_most, n
+
+
 def test_rounding_is_allowed_and_no_more() -> None:
     wide = [np.array([1.0, -2.0]), np.array([3])]
     wanted = checking.expected(wide, [[wide[0] + 1e-6, wide[1]]], "float32")

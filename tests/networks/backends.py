@@ -543,18 +543,18 @@ class Numpy:
         points = np.arange(-reach, reach + 1)
         values = []
         for k in points:
-            moved = x.copy()
+            moved = x.astype(np.longdouble)  # fourth differences in float64 keep eight digits
             moved[:, column] += k * h
             values.append(f(moved))
         powers = np.vander(points.astype(np.longdouble), increasing=True).T
         out = [f(x)]
         for n in builtins.range(1, order + 1):
-            wanted = np.zeros(len(points))
+            wanted = np.zeros(len(points), np.longdouble)
             wanted[n] = math.factorial(n)
-            weights = np.linalg.solve(powers.astype(float), wanted)
-            weights += np.linalg.solve(
-                powers.astype(float), (wanted - powers @ weights).astype(float)
-            )
+            weights = np.zeros_like(wanted)
+            for _ in builtins.range(3):  # solved in float64, and what that leaves
+                left = (wanted - powers @ weights).astype(float)
+                weights += np.linalg.solve(powers.astype(float), left)
             out.append(sum(w * v for w, v in zip(weights, values)) / h**n)
         return out
 
