@@ -25,6 +25,7 @@ from phix.api.batching import (
     psum,
     psum_scatter,
     pvary,
+    ragged_all_to_all,
     vmap,
 )
 from phix.api.branches import cond, select_n, switch
@@ -214,6 +215,7 @@ __all__ = [
     "psum_scatter",
     "pure_callback",
     "pvary",
+    "ragged_all_to_all",
     "random",
     "register_backend",
     "remat",

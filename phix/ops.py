@@ -25,7 +25,8 @@ __all__ = [
     "adadelta_", "adagrad_", "adam_", "adamax_", "adamw_", "add", "add_", "add_grad", "add_n",
     "add_position_encoding", "addmm", "addmm_",
     "affine_channel", "affine_channel_", "affine_grid",
-    "all", "all_gather", "all_reduce", "all_reduce_", "all_to_all", "all_to_all_grad", "allclose",
+    "all", "all_gather", "all_reduce", "all_reduce_", "all_to_all", "all_to_all_grad",
+    "all_to_allv", "allclose",
     "amax", "amin",
     "angle", "any",
     "apply_per_channel_scale",
@@ -111,10 +112,11 @@ __all__ = [
     "fused_rms_norm_ext", "fused_rms_norm_quant", "fused_softmax_mask",
     "fused_softmax_mask_upper_triangle",
     "gamma_density", "gamma_density_grad", "gammaincc", "gammaincc_", "gammaln", "gammaln_",
-    "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_tree", "gaussian",
-    "gaussian_inplace", "gaussian_inplace_",
+    "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_rows", "gather_tree",
+    "gaussian", "gaussian_inplace", "gaussian_inplace_",
     "gcd", "gcd_",
     "gelu", "gelu_grad", "generate_proposals",
+    "global_gather", "global_scatter",
     "graph_khop_sampler", "graph_sample_neighbors", "greater_equal", "greater_than", "grid_sample",
     "group_norm", "group_norm_grad", "gru", "gru_unit",
     "gumbel_softmax",
@@ -192,7 +194,7 @@ __all__ = [
     "pure_callback", "put_along_axis", "put_along_axis_", "put_along_axis_grad",
     "pvary", "pvary_grad",
     "qr", "qr_grad",
-    "radam_", "randint", "random", "random_", "random_bits", "random_loggamma",
+    "radam_", "ragged_all_to_all", "randint", "random", "random_", "random_bits", "random_loggamma",
     "random_loggamma_grad", "random_routing", "random_routing_", "randperm", "range_v2",
     "rank_step", "rank_vary",
     "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce", "reduce_",
@@ -209,7 +211,7 @@ __all__ = [
     "rrelu",
     "rsqrt", "rsqrt_", "rsqrt_grad",
     "scale", "scale_", "scale_grad", "scaled_bessel", "scaled_bessel_grad", "scan", "scatter",
-    "scatter_", "scatter_nd_add", "scatter_nd_add_grad",
+    "scatter_", "scatter_nd_add", "scatter_nd_add_grad", "scatter_rows",
     "searchsorted", "segment_pool", "select_n", "selu", "send_u_recv", "send_ue_recv", "send_uv",
     "sequence_conv", "sequence_mask", "sequence_pool", "set", "set_", "set_value", "set_value_",
     "set_value_with_tensor", "set_value_with_tensor_",
@@ -9928,6 +9930,46 @@ def apply_per_channel_scale(x: TensorLike, scales: TensorLike) -> Tensor:
     return bind(_apply_per_channel_scale, (x, scales), ())
 
 
+# -- yaml/ragged.yaml ------------------------------------------------------------------------------
+define = definer("yaml/ragged.yaml", family="ragged")
+
+_all_to_allv = define(
+    "all_to_allv", "(Tensor x, Tensor counts, str axis_name, int64_t rows)", "Tensor(out)",
+    infer_meta=("AllToAllvInferMeta", ("x", "counts", "rows")), jvp="linear", traits=("collective",)
+)
+def all_to_allv(x: TensorLike, counts: TensorLike, axis_name: str, rows: DimLike) -> Tensor:
+    """The first counts[0] rows of every lane's x in lane 0, the next counts[1] in lane 1, and so
+    on: [rows, ...] of what comes, by the lane that it is from, with zeros behind. Counts are 0 or
+    more, no lane sends more rows than it has, and rows is as many as come to any;
+    phix.ragged_all_to_all looks at that.
+
+    Args:
+        x, counts: tensor.
+        axis_name: str.
+        rows: int.
+    """
+    return bind(_all_to_allv, (x, counts), (axis_name, rows))
+
+_ragged_all_to_all = define(
+    "ragged_all_to_all", "(Tensor operand, Tensor output, Tensor input_offsets, Tensor send_sizes, "
+    "Tensor output_offsets, Tensor recv_sizes, str axis_name)", "Tensor(out)", traits=("ring",)
+)
+def ragged_all_to_all(
+    operand: TensorLike, output: TensorLike, input_offsets: TensorLike, send_sizes: TensorLike,
+    output_offsets: TensorLike, recv_sizes: TensorLike, axis_name: str
+) -> Tensor:
+    """phix.ragged_all_to_all: slices of operand, one to each part, at places of output there.
+
+    Args:
+        operand, output, input_offsets, send_sizes, output_offsets, recv_sizes: tensor.
+        axis_name: str.
+    """
+    return bind(
+        _ragged_all_to_all,
+        (operand, output, input_offsets, send_sizes, output_offsets, recv_sizes), (axis_name,)
+    )
+
+
 # -- yaml/random.yaml ------------------------------------------------------------------------------
 define = definer("yaml/random.yaml", family="random")
 
@@ -11104,6 +11146,83 @@ def psroi_pool_double_grad(
         _psroi_pool_double_grad, (boxes, boxes_num, x_grad_grad),
         (pooled_height, pooled_width, output_channels, spatial_scale)
     )
+
+
+# -- yaml/routed.yaml ------------------------------------------------------------------------------
+define = definer("yaml/routed.yaml", family="routed")
+
+_scatter_rows = define(
+    "scatter_rows", "(Tensor x, Tensor local_count, str axis_name, int64_t rows, bool drops=false)",
+    "Tensor(out), Tensor(global_count)", traits=("ring",)
+)
+def scatter_rows(
+    x: TensorLike, local_count: TensorLike, axis_name: str, rows: DimLike, drops: bool = False
+) -> tuple[Tensor, Tensor]:
+    """phix.parallel.global_scatter: the rows that all parts send to the experts of this one.
+
+    Args:
+        x, local_count: tensor.
+        axis_name: str.
+        rows: int.
+        drops: bool.
+
+    Returns:
+        out, global_count.
+    """
+    return bind(_scatter_rows, (x, local_count), (axis_name, rows, drops))
+
+_gather_rows = define(
+    "gather_rows", "(Tensor x, Tensor local_count, str axis_name, int64_t rows, bool drops=false)",
+    "Tensor(out)", traits=("ring",)
+)
+def gather_rows(
+    x: TensorLike, local_count: TensorLike, axis_name: str, rows: DimLike, drops: bool = False
+) -> Tensor:
+    """phix.parallel.global_gather: the rows that scatter_rows has sent, back where they came from.
+
+    Args:
+        x, local_count: tensor.
+        axis_name: str.
+        rows: int.
+        drops: bool.
+    """
+    return bind(_gather_rows, (x, local_count), (axis_name, rows, drops))
+
+_global_scatter = define(
+    "global_scatter", "(Tensor x, Tensor local_count, Tensor global_count, int ring_id = 0)",
+    "Tensor(out)", traits=("ring",)
+)
+def global_scatter(
+    x: TensorLike, local_count: TensorLike, global_count: TensorLike, ring_id: int = 0
+) -> Tensor:
+    """The rows that all processes of the ring send to the experts of this one, by expert, then by
+    the process that they are from. local_count has how many of the rows of x go to each expert, the
+    first ones to expert 0 of process 0; global_count, which all_to_all makes of it, how many come.
+    out has as many rows as come to any of the processes, so that its shape is the same on all;
+    behind what comes are zeros. phix.parallel.global_scatter takes the number.
+
+    Args:
+        x, local_count, global_count: tensor.
+        ring_id: int.
+    """
+    return bind(_global_scatter, (x, local_count, global_count), (ring_id,))
+
+_global_gather = define(
+    "global_gather", "(Tensor x, Tensor local_count, Tensor global_count, int ring_id = 0)",
+    "Tensor(out)", traits=("ring",)
+)
+def global_gather(
+    x: TensorLike, local_count: TensorLike, global_count: TensorLike, ring_id: int = 0
+) -> Tensor:
+    """The rows that global_scatter has sent, back where they came from, in their order: as many as
+    come back to any of the processes, and zeros behind those of this one.
+    phix.parallel.global_gather takes their number.
+
+    Args:
+        x, local_count, global_count: tensor.
+        ring_id: int.
+    """
+    return bind(_global_gather, (x, local_count, global_count), (ring_id,))
 
 
 # -- yaml/run_time_sizes.yaml ----------------------------------------------------------------------
@@ -13228,20 +13347,25 @@ def pvary_grad(out_grad):
     return bind(_pvary_grad, (out_grad,), ())
 
 _rank_step = define(
-    "rank_step", "(Tensor x, Object group, str kind, int[] detail)", "Tensor(out)",
-    infer_meta=("RankStepInferMeta", None), jvp="linear", traits=("side_effect",)
+    "rank_step", "(Tensor x, Tensor counts, Object group, str kind, IntArray detail)",
+    "Tensor(out)", infer_meta=("RankStepInferMeta", None), jvp="linear", traits=("side_effect",),
+    optional=("counts",)
 )
-def rank_step(x: TensorLike, group: object, kind: str, detail: IntArrayLike) -> Tensor:
+def rank_step(
+    x: TensorLike, counts: TensorLike | None, group: object, kind: str, detail: IntArrayLike
+) -> Tensor:
     """What the ranks of the group give each other of their x: kind sum, gather, own, scatter, rows,
-    exchange, permute or index; detail has the axes, or who sends to whom.
+    exchange, permute, index or ragged; detail has the axes, or who sends to whom, or the rows of
+    the result, where counts are the rows for each rank.
 
     Args:
         x: tensor.
+        counts: tensor, may be None.
         group: hashable Python object.
         kind: str.
-        detail: sequence of ints.
+        detail: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
     """
-    return bind(_rank_step, (x,), (group, kind, detail))
+    return bind(_rank_step, (x, counts), (group, kind, detail))
 
 _rank_vary = define(
     "rank_vary", "(Tensor x, Object group)", "Tensor(out)",

@@ -194,6 +194,12 @@ COLLECTIVES: dict[str, Row] = {
        for name in ("psum", "pmean", "pmax", "pmin", "pvary")},
     "all_gather": (_lanes(phix.all_gather), {"axis_name": ("i", "str"), "axis": (0, "int"),
                                              "tiled": (False, "bool")}),
+    "ragged_all_to_all": (_on_lanes(phix.ragged_all_to_all),
+                          {"operand": (VECTOR, "Tensor"), "output": (VECTOR, "Tensor"),
+                           **{name: (phix.ops.zeros([2], "int64"), "Tensor")
+                              for name in ("input_offsets", "send_sizes", "output_offsets",
+                                           "recv_sizes")},
+                           "*": (None, ""), "axis_name": ("i", "str")}),
     "psum_scatter": (_lanes(phix.psum_scatter), {"axis_name": ("i", "str"),
                                                  "scatter_dimension": (0, "int"),
                                                  "tiled": (False, "bool")}),

@@ -480,7 +480,7 @@ def test_collectives_of_one_rank_by_nccl() -> None:
             link.run(kind, detail, runtime.upload(x), out, runtime.state()[0], None)
             np.testing.assert_array_equal(runtime.download(out).ravel(), x.ravel(), kind)
     for kind, detail in ONE_RANK.items():
-        step = lambda x: ops.rank_step(ops.tanh(x), group, kind, detail)  # noqa: B023, E731
+        step = lambda x: ops.rank_step(ops.tanh(x), None, group, kind, detail)  # noqa: B023, E731
         program = phix.jit(lambda x: ops.sum(step(x) * 2.0))  # noqa: B023
         there = phix.to_tensor(rng.normal(size=(1, 300)), place="gpu")
         wanted = 2 * np.tanh(there.numpy()).sum()

@@ -16,10 +16,12 @@ from emulated_gpu import GpuArray
 from gpu_programs import needs_compiler
 from nccl_library import HERE, STREAM
 from phix import ops
-from phix.core.errors import CollectiveError, DeviceError
+from phix.core.errors import CollectiveError, DeviceError, TensorValueError
 from phix.kernels.gpu import nccl
 from phix.parallel.exchange import Group
 from phix.parallel.failures import Whereabouts
+from tests.parallel_cases import Data
+from tests.ragged_cases import ragged_cases
 
 pytestmark = [pytest.mark.xdist_group("gpu place"), pytest.mark.unoptimised]
 
@@ -139,6 +141,39 @@ def test_a_program_is_recorded_by_all_ranks_or_by_none(gpu: Any, rng: Any) -> No
 
 
 _PAIRS = ("send", "recv")
+
+
+@needs_compiler
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("name", ["all rows to experts", "slices with places"])
+def test_as_many_rows_as_the_data_say(gpu: Any, n: int, name: str) -> None:
+    case = ragged_cases(Data(n))[name]
+
+    def check(mesh: Any) -> None:
+        function = phix.parallel.spmd(case.function, mesh, case.in_specs, case.out_specs)
+        own = [phix.to_tensor(v.reshape(n, -1, *v.shape[1:])[mesh.rank], place="gpu")
+               for v in case.args]  # fmt: skip
+        run = phix.jit(function)
+        for _ in range(3):
+            for found, wanted in zip(called(run, *own), case.expected, strict=True):
+                part = wanted.reshape(n, -1, *wanted.shape[1:])[mesh.rank]
+                np.testing.assert_allclose(found, part, rtol=1e-12)
+        assert mesh.rank not in gpu.replays  # how many rows go is asked in each run
+
+    nccl_library.run(check, data=n)
+    assert {"send", "recv"} <= {name for _, name, _ in gpu.library.calls}
+
+
+@needs_compiler
+def test_rows_that_have_no_room_are_an_error_before_any_goes(gpu: Any) -> None:
+    def check(mesh: Any) -> None:
+        run = phix.jit(on(mesh, lambda x: ops.all_to_allv(x, counts, "data", rows=3), "data"))
+        with pytest.raises(TensorValueError, match=r"all_to_allv over 'data' at .*: 4 rows come"):
+            called(run, phix.to_tensor(np.ones((4, 2)), place="gpu"))
+
+    counts = np.array([2, 2])
+    nccl_library.run(check, data=2)
+    assert not [call for call in gpu.library.calls if call[1] in _PAIRS]
 
 
 @needs_compiler

@@ -27,7 +27,7 @@ from phix.core.given import (
     named,
     takes,
 )
-from phix.core.tensor import Tensor, TensorBase
+from phix.core.tensor import Tensor, TensorBase, TensorLike
 from phix.core.transforms import transforms
 from phix.interpreters import batch as batching
 
@@ -339,6 +339,50 @@ def all_to_all(
         return _merged(ops.all_to_all(rows, axis_name, split, concat), concat)
 
     return _each(x, "all_to_all", over)
+
+
+@takes(axis_name=TEXT)
+def ragged_all_to_all(
+    operand: TensorLike,
+    output: TensorLike,
+    input_offsets: TensorLike,
+    send_sizes: TensorLike,
+    output_offsets: TensorLike,
+    recv_sizes: TensorLike,
+    *,
+    axis_name: str,
+) -> Tensor:
+    """Slices of ``operand``, one to each lane, at places of ``output`` there: as many rows as the
+    data say. Each is an int of a tensor [lanes].
+
+    Args:
+        operand: [n, ...], the rows of this lane.
+        output: [m, ...], of the dtype of operand: what stands where no slice comes.
+        input_offsets: where in operand the slice for each lane begins.
+        send_sizes: how many rows it has.
+        output_offsets: where it begins in the output of the lane that it goes to.
+        recv_sizes: how many rows come from each lane: what ``all_to_all`` makes of send_sizes.
+        axis_name: the name of the mapped axis.
+
+    Returns:
+        [m, ...]; derivatives of all orders go through operand and output.
+
+    Raises:
+        ShapeError: rows are of several shapes or dtypes, or there are not as many ints as lanes.
+        TensorValueError: the slices are not inside operand and output, overlap where they come,
+            have more rows together than operand, or are not what recv_sizes say. Each run looks.
+
+    >>> import phix
+    >>> def f(x, sizes, to, come):
+    ...     begin = phix.numpy.cumsum(sizes) - sizes
+    ...     out = phix.zeros([3], "int64")
+    ...     return phix.ragged_all_to_all(x, out, begin, sizes, to, come, axis_name="i")
+    >>> x, sizes, to = ([[1, 2, 3], [4, 5, 6]], [[1, 2], [0, 1]], [[0, 0], [0, 2]])
+    >>> phix.vmap(f, axis_name="i")(*map(phix.to_tensor, (x, sizes, to, [[1, 0], [2, 1]]))).tolist()
+    [[1, 0, 0], [2, 3, 4]]
+    """
+    tables = (input_offsets, send_sizes, output_offsets, recv_sizes)
+    return ops.ragged_all_to_all(operand, output, *tables, axis_name)
 
 
 @takes(axis_name=TEXT, perm=PAIRS)

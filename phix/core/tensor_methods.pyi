@@ -3275,6 +3275,22 @@ class TensorMethods:
         """dict[x] where x is 0 or more, -dict[x + 128] below, elementwise; dict is [128]."""
     def apply_per_channel_scale(self, scales: TensorLike) -> Tensor:
         """x * scales, for x [rows, channels] and scales [channels]."""
+    def all_to_allv(self, counts: TensorLike, axis_name: str, rows: DimLike) -> Tensor:
+        """The first counts[0] rows of every lane's x in lane 0, the next counts[1] in lane 1, and
+        so on: [rows, ...] of what comes, by the lane that it is from, with zeros behind. Counts are
+        0 or more, no lane sends more rows than it has, and rows is as many as come to any;
+        phix.ragged_all_to_all looks at that."""
+    def ragged_all_to_all(
+        self,
+        output: TensorLike,
+        input_offsets: TensorLike,
+        send_sizes: TensorLike,
+        output_offsets: TensorLike,
+        recv_sizes: TensorLike,
+        axis_name: str,
+    ) -> Tensor:
+        """phix.ragged_all_to_all: slices of operand, one to each part, at places of output
+        there."""
     def mish(self, lambda_: FloatLike) -> Tensor:
         """x * tanh(log(1 + exp(x))), elementwise, without overflow; x * tanh(x) where x is above
         the threshold lambda."""
@@ -3462,6 +3478,44 @@ class TensorMethods:
         """For each box, pooled_height * pooled_width bins, each the mean of the positions it
         touches, in channels of its own: x has channel c * bins + b for output channel c and bin b.
         A bin without positions is 0. There is no gradient to boxes; see :func:`roi_align`."""
+    def scatter_rows(
+        self,
+        local_count: TensorLike,
+        axis_name: str,
+        rows: DimLike,
+        drops: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """phix.parallel.global_scatter: the rows that all parts send to the experts of this one."""
+    def gather_rows(
+        self,
+        local_count: TensorLike,
+        axis_name: str,
+        rows: DimLike,
+        drops: bool = False,
+    ) -> Tensor:
+        """phix.parallel.global_gather: the rows that scatter_rows has sent, back where they came
+        from."""
+    def global_scatter(
+        self,
+        local_count: TensorLike,
+        global_count: TensorLike,
+        ring_id: int = 0,
+    ) -> Tensor:
+        """The rows that all processes of the ring send to the experts of this one, by expert, then
+        by the process that they are from. local_count has how many of the rows of x go to each
+        expert, the first ones to expert 0 of process 0; global_count, which all_to_all makes of it,
+        how many come. out has as many rows as come to any of the processes, so that its shape is
+        the same on all; behind what comes are zeros. phix.parallel.global_scatter takes the
+        number."""
+    def global_gather(
+        self,
+        local_count: TensorLike,
+        global_count: TensorLike,
+        ring_id: int = 0,
+    ) -> Tensor:
+        """The rows that global_scatter has sent, back where they came from, in their order: as many
+        as come back to any of the processes, and zeros behind those of this one.
+        phix.parallel.global_gather takes their number."""
     def true_positions(self, size: DimLike, fill: DimLike = 0, lead: int = 0) -> Tensor:
         """The flat positions, an int64 each, of the first `size` true elements of mask in order,
         and `fill` behind them where there are fewer. The first `lead` axes count masks, each of
@@ -3829,9 +3883,16 @@ class TensorMethods:
     def pvary(self, axis_name: str) -> Tensor:
         """x, a value of each lane's own from here on: derivatives with respect to it are not summed
         over the axis."""
-    def rank_step(self, group: object, kind: str, detail: IntArrayLike) -> Tensor:
+    def rank_step(
+        self,
+        counts: TensorLike | None,
+        group: object,
+        kind: str,
+        detail: IntArrayLike,
+    ) -> Tensor:
         """What the ranks of the group give each other of their x: kind sum, gather, own, scatter,
-        rows, exchange, permute or index; detail has the axes, or who sends to whom."""
+        rows, exchange, permute, index or ragged; detail has the axes, or who sends to whom, or the
+        rows of the result, where counts are the rows for each rank."""
     def rank_vary(self, group: object) -> Tensor:
         """x, the same on all ranks of the group, where each goes on with it by itself; cotangents
         of all ranks are summed."""

@@ -114,9 +114,13 @@ def debug_callback(program: Any, operands: Storages, function: Any) -> tuple[Any
     return (places.moved(np.zeros((), dt.int32), program.ctx.place),)
 
 
-def rank_step(program: Any, x: Any, group: Any, kind: str, detail: Any) -> tuple[Any, ...]:
+def rank_step(
+    program: Any, x: Any, counts: Any, group: Any, kind: str, detail: Any
+) -> tuple[Any, ...]:
     given = np.asarray(places.to_host(x))
     out = np.empty(group.shape(kind, detail, given.shape), given.dtype)
+    if counts is not None:
+        detail = np.asarray(places.to_host(counts))
     group.run(kind, detail, given, out, program.equation.source)
     return (places.moved(out, program.ctx.place),)
 

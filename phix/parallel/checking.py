@@ -36,7 +36,7 @@ class Watch:
     ) -> None:
         shape = dm.shape_text(x.shape)
         what = f"{NAMES[kind]} of {x.dtype}{shape} over {group.name!r}"
-        if detail:
+        if kind != "ragged" and detail:  # each rank has numbers of its own there
             what += f" {list(detail)}"
         if place != "cpu":
             what += f" on {place}"

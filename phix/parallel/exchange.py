@@ -10,8 +10,10 @@ the rest is done where the result is needed.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +21,7 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core import in_flight
+from phix.core.errors import TensorValueError
 from phix.core.rank_ports import ADDED, CROWDED, Port, refused
 from phix.core.source import Source
 from phix.parallel.failures import WHEREABOUTS
@@ -29,6 +32,7 @@ from phix.parallel.ports import begins_permutes, port_of
 NAMES = {
     "sum": "psum", "gather": "all_gather", "rows": "all_gather", "scatter": "psum_scatter",
     "exchange": "all_to_all", "permute": "ppermute", "index": "axis_index",
+    "ragged": "all_to_allv",
 }  # fmt: skip
 _ALONE = frozenset({"own", "index"})  # kinds that need no other rank
 
@@ -96,6 +100,8 @@ class Group(OnDevices):
             found.pop(detail[0])
         elif kind == "exchange":
             found.insert(detail[1], found.pop(detail[0]))
+        elif kind == "ragged":
+            found[0] = detail[0]
         return tuple(found)
 
     def run(
@@ -106,7 +112,8 @@ class Group(OnDevices):
         out: np.ndarray,
         source: Source | None = None,
     ) -> None:
-        """Do a step: fill ``out`` by what the ranks' ``x`` are. ``source``: the line it is for."""
+        """Do a step: fill ``out`` by what the ranks' ``x`` are. ``source``: the line it is for.
+        ``detail``: as in ``shape``; of a ragged step how many rows go to each rank."""
         if kind not in _ALONE:
             in_flight.let_go_on()
         if self.overlaps(kind, x.nbytes):  # other ranks may begin it, and wait later
@@ -130,6 +137,17 @@ class Group(OnDevices):
     def go_on(self, kind: str, *given: Any) -> None:
         """Do what comes behind the first call of a step that was begun; given as to ``run``."""
         _call(self.second, _STEPS[kind](self, *given[:-1]))
+
+    def arriving(
+        self, counts: np.ndarray, most: int, rows: int, source: Source | None
+    ) -> np.ndarray:
+        """How many rows each rank sends here, for what moves them by itself: see ``_ragged``."""
+        counts = np.ascontiguousarray(counts, np.int64)
+        came = np.empty_like(counts)
+        with _told(self, "ragged", source):
+            self.comm.Alltoall(counts, came)
+            check_rows(counts, came, most, rows)
+        return came
 
     def overlaps(self, kind: str, count: int) -> bool:
         """Whether a step of so many bytes is begun, and may be waited for later: on all ranks or
@@ -209,9 +227,11 @@ class _told:
         pass
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        what = _described(self.group, self.kind, self.source)
         if hasattr(error, "Get_error_code"):
-            what = _described(self.group, self.kind, self.source)
             raise refused(error.Get_error_code(), what) from error
+        if isinstance(error, TensorValueError):
+            raise TensorValueError(f"{what}: {error}") from None
 
 
 def _call(comm: Any, calls: Calls) -> None:
@@ -307,6 +327,51 @@ def _exchange(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Call
     out[...] = np.moveaxis((yield from _dealt(group, x, detail[0])), 0, detail[1])
 
 
+def _ragged(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
+    counts = np.ascontiguousarray(detail, np.int64)
+    came = np.empty_like(counts)
+    yield "Alltoall", counts, came
+    check_rows(counts, came, len(x), len(out))
+    total, row = int(came.sum()), math.prod(x.shape[1:]) * x.itemsize
+    whole = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+    with _rows_of(row) as kind:
+        sent = (_bytes(_contiguous(x)), counts, _starts(counts), kind)
+        yield "Alltoallv", sent, (_bytes(whole), came, _starts(came), kind)
+    whole[total:] = 0
+    if whole is not out:
+        out[...] = whole
+
+
+def check_rows(counts: np.ndarray, came: np.ndarray, most: int, rows: int) -> None:
+    """Raise TensorValueError unless a ragged step sends of ``most`` rows no more than there are,
+    and what comes has room in ``rows``."""
+    if counts.min() < 0 or counts.sum() > most:
+        raise TensorValueError(
+            f"counts {counts.tolist()} of rows to send must be 0 or more, and no more than {most} "
+            "together, those of x"
+        )
+    if came.sum() > rows:
+        raise TensorValueError(
+            f"{came.sum()} rows come, and there is room for {rows}: give the result as many rows"
+        )
+
+
+def _starts(counts: np.ndarray) -> np.ndarray:
+    return np.cumsum(counts) - counts
+
+
+@contextmanager
+def _rows_of(count: int) -> Iterator[Any]:
+    """MPI's type for a row of so many bytes: MPI counts in 32 bits, and there are more bytes."""
+    from mpi4py import MPI
+
+    kind = MPI.BYTE.Create_contiguous(count).Commit()
+    try:
+        yield kind
+    finally:
+        kind.Free()
+
+
 def _permute(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
     target, source = group.neighbours(detail)
     found = np.empty(x.shape, x.dtype)
@@ -328,4 +393,5 @@ def _index(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
 _STEPS = {
     "sum": _sum, "gather": _gather, "rows": _gather, "own": _own, "scatter": _scatter,
     "exchange": _exchange, "permute": _permute, "index": _index,
+    "ragged": _ragged,
 }  # fmt: skip

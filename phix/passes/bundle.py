@@ -144,7 +144,7 @@ def _bundled(sums: list[Equation]) -> Graph:
 
     def together(*values: Any) -> list[Any]:
         total = ops.rank_step(
-            ops.concat([ops.reshape(v, [-1]) for v in values], 0), group, "sum", ()
+            ops.concat([ops.reshape(v, [-1]) for v in values], 0), None, group, "sum", ()
         )
         found, at = [], 0
         for v in values:

@@ -16,6 +16,7 @@ from phix.core import rules
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
 from phix.core.transforms import transforms
+from phix.primitives import ragged
 from phix.primitives.carried import Carried
 
 # kind of step -> the kind of its transpose
@@ -28,22 +29,25 @@ _SUMS = frozenset({"sum", "scatter"})
 
 # -- the step ------------------------------------------------------------------------------------
 @rules.infer_meta("RankStepInferMeta")
-def rank_step_meta(x: MetaTensor, group: Any, kind: str, detail: Any) -> MetaTensor:
+def rank_step_meta(x: MetaTensor, counts: Any, group: Any, kind: str, detail: Any) -> MetaTensor:
     return x.with_dims(group.shape(kind, detail, x.dims))
 
 
 @rules.vjp("rank_step")
-def rank_step_vjp(active: Any, x: Any, group: Any, kind: str, detail: Any) -> Any:
-    out = ops.rank_step(x, group, kind, detail)
+def rank_step_vjp(active: Any, x: Any, counts: Any, group: Any, kind: str, detail: Any) -> Any:
+    out = ops.rank_step(x, counts, group, kind, detail)
     if kind == "sum":
-        return out, lambda ct: (ops.rank_vary(ct, group),)
+        return out, lambda ct: (ops.rank_vary(ct, group), None)
+    if kind == "ragged":
+        came = _step(counts, group, "exchange", (0, 0))
+        return out, lambda ct: (ops.rank_step(ct, came, group, kind, (x.shape[0],)), None)
     turned = {"exchange": detail[::-1], "permute": (*_halves(detail)[1], *_halves(detail)[0])}
     back = turned.get(kind, detail)
-    return out, lambda ct: (_step(ct, group, _TRANSPOSES[kind], back),)
+    return out, lambda ct: (_step(ct, group, _TRANSPOSES[kind], back), None)
 
 
 def _step(x: Any, group: Any, kind: str, detail: Any) -> Any:
-    return ops.rank_step(_started(x) if kind in _SUMS else x, group, kind, detail)
+    return ops.rank_step(_started(x) if kind in _SUMS else x, None, group, kind, detail)
 
 
 def _started(x: Any) -> Any:
@@ -57,10 +61,14 @@ def _halves(detail: Any) -> tuple[Any, Any]:
 
 
 @rules.batch("rank_step")
-def rank_step_batch(batched: Any, x: Any, group: Any, kind: str, detail: Any) -> Any:
+def rank_step_batch(batched: Any, x: Any, counts: Any, group: Any, kind: str, detail: Any) -> Any:
+    if kind == "ragged":
+        send = lambda x, counts, rows: ops.rank_step(x, counts, group, kind, (rows,))  # noqa: E731
+        swap = lambda table: _step(table, group, "exchange", (0, 0))  # noqa: E731
+        return ragged.batched_rows(batched, x, counts, detail[0], send, swap)
     if kind not in ("sum", "permute"):
         detail = [axis + 1 for axis in detail]
-    return ops.rank_step(x, group, kind, detail)
+    return ops.rank_step(x, None, group, kind, detail)
 
 
 @rules.decompose("rank_vary")
@@ -108,7 +116,7 @@ def all_gather_ranks(group: Any, varies: Any, x: Any, axis_name: str, size: Any,
         dims = x.meta.dims
         row = ops.unsqueeze(x, [axis])
         return ops.expand(row, (*dims[:axis], group.size, *dims[axis:])), False
-    return ops.rank_step(x, group, "gather", (axis,)), False
+    return _step(x, group, "gather", (axis,)), False
 
 
 @rules.ranks("psum_scatter")
@@ -127,7 +135,7 @@ def ppermute_ranks(
     if group.size == 1:
         return _alone("ppermute", x, (axis_name, sources, targets))
     x = _wide(x, varies[0], group)
-    return ops.rank_step(x, group, "permute", (*sources, *targets)), True
+    return _step(x, group, "permute", (*sources, *targets)), True
 
 
 @rules.ranks("all_to_all")
@@ -137,7 +145,17 @@ def all_to_all_ranks(
     if group.size == 1:
         return _alone("all_to_all", x, (axis_name, split_axis, concat_axis))
     x = _wide(x, varies[0], group)
-    return ops.rank_step(x, group, "exchange", (split_axis, concat_axis)), True
+    return _step(x, group, "exchange", (split_axis, concat_axis)), True
+
+
+@rules.ranks("all_to_allv")
+def all_to_allv_ranks(
+    group: Any, varies: Any, x: Any, counts: Any, axis_name: str, rows: Any
+) -> Any:
+    if group.size == 1:
+        lanes = ops.unsqueeze(x, [0]), ops.unsqueeze(counts, [0])
+        return ops.squeeze(ragged.sent_between(*lanes, rows), [0]), True
+    return ops.rank_step(_wide(x, varies[0], group), counts, group, "ragged", (rows,)), True
 
 
 @rules.ranks("axis_index")
@@ -145,7 +163,7 @@ def axis_index_ranks(group: Any, varies: Any, axis_name: str) -> Any:
     zero = ops.full((), 0, dt.int64)
     if group.size == 1:
         return zero, True
-    return ops.rank_step(zero, group, "index", ()), True
+    return _step(zero, group, "index", ()), True
 
 
 @rules.ranks("pvary")

@@ -61,10 +61,10 @@ class Link:
         return f"rank {self.group.rank}, gpu:{self.index}"
 
     def run(
-        self, kind: str, detail: Sequence[int], x: Any, out: Any, stream: int, source: Source | None
+        self, kind: str, detail: Any, x: Any, out: Any, stream: int, source: Source | None
     ) -> None:
         """Start a step on a stream: ``out`` is filled by what the ranks' ``x`` are. Both are whole
-        memory, and what is a rank's is a row.
+        memory, and what is a rank's is a row. ``detail``: as of ``Group.run``.
 
         Raises:
             CollectiveError: NCCL refuses, or has failed before.
@@ -72,11 +72,13 @@ class Link:
         check()
         group = self.group
         group.enter(kind, detail, x, source, "gpu")
+        if kind == "ragged":
+            detail = detail, group.arriving(detail, x.shape[0], out.shape[0], source)
         at = "" if source is None else f" at {source}"
         self.last = f"{group.text(kind)} of {x.dtype}{list(x.shape)}{at}"
         with self.lock:
             try:
-                if prod(x.shape):
+                if prod(x.shape) or prod(out.shape):
                     _CALLS[kind](self, detail, x, out, stream)
             except Exception as error:
                 raise CollectiveError(
@@ -161,9 +163,26 @@ def _permute(link: Link, detail: Any, x: Any, out: Any, stream: int) -> None:
                 link.communicator.recv(_at(out), _bytes(out), kind, peer, stream)
 
 
+def _ragged(link: Link, tables: Any, x: Any, out: Any, stream: int) -> None:
+    row, kind = prod(x.shape[1:]) * int(x.dtype.itemsize), link.type("UINT8")
+    counts, came = ([row * int(n) for n in table] for table in tables)
+    if sum(came) < _bytes(out):
+        link.cuda.runtime.memsetAsync(_at(out) + sum(came), 0, _bytes(out) - sum(came), stream)
+    if not any(counts) and not any(came):
+        return
+    start, place = _at(x), _at(out)
+    with link.together():
+        for peer, (sent, taken) in enumerate(zip(counts, came)):
+            if sent:
+                link.communicator.send(start, sent, kind, peer, stream)
+            if taken:
+                link.communicator.recv(place, taken, kind, peer, stream)
+            start, place = start + sent, place + taken
+
+
 _CALLS: dict[str, Callable[[Link, Any, Any, Any, int], None]] = {
     "sum": _sum, "gather": _gather, "rows": _gather, "scatter": _scatter, "exchange": _exchange,
-    "permute": _permute,
+    "permute": _permute, "ragged": _ragged,
 }  # fmt: skip
 
 

@@ -101,7 +101,7 @@ class GpuProgram:
         return all(
             isinstance(s, (ir.Kernel, ir.ForStep))
             or (isinstance(s, ir.LibraryStep) and s.recordable)
-            or (type(s) is ir.HostStep and s.name == ir.RANK_STEP)
+            or (type(s) is ir.HostStep and s.name == ir.RANK_STEP and s.attrs["kind"] != "ragged")
             for s in ir.walk_steps(self.loops.steps)
         )
 
@@ -421,9 +421,10 @@ class _SizedProgram(HostWalk):
             if link is None:
                 on_host(state)
                 return
-            (x,), (out,) = state.operands(step)
+            (x, *counts), (out,) = state.operands(step)
             stream = runtime.context([]).stream
-            runtime.call(lambda: link.run(kind, detail, x, out, stream, source))
+            how = runtime.download(counts[0]) if counts else detail
+            runtime.call(lambda: link.run(kind, how, x, out, stream, source))
 
         return run
 

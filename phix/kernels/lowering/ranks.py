@@ -37,7 +37,11 @@ _ROWS_IN_FRONT = {"gather": (0,), "rows": (0,), "scatter": (0,), "exchange": (0,
 
 
 @lowering("rank_step", "whole")
-def rank_step(b: Builder, x: Value, group: Any, kind: str, detail: Any, *, task: Task) -> Value:
+def rank_step(
+    b: Builder, x: Value, counts: Value | None, group: Any, kind: str, detail: Any, *, task: Task
+) -> Value:
+    if counts is not None:
+        return _ragged(b, x, counts, group, detail, task)
     if b.target.ranks_by_rows:
         return _by_rows(b, x, group, kind, detail, task)
     port = rank_calls.port_for(b, x, group, kind)
@@ -64,6 +68,18 @@ def _step(
         b.host(RANK_STEP, run, (x,), (to,), **attrs)
 
     return b.written((out,), write)[0]
+
+
+def _ragged(b: Builder, x: Value, counts: Value, group: Any, detail: Any, task: Task) -> Value:
+    def run(given: np.ndarray, counts: np.ndarray, to: np.ndarray) -> None:
+        group.run("ragged", counts, given, to, task.source)
+
+    def write(to: Buffer) -> None:
+        attrs = {"group": group, "kind": "ragged", "detail": tuple(detail), "source": task.source,
+                 "begin": None}  # fmt: skip
+        b.host(RANK_STEP, run, (x, counts), (to,), **attrs)
+
+    return b.written((task.out,), write)[0]
 
 
 def _by_rows(b: Builder, x: Value, group: Any, kind: str, detail: Any, task: Task) -> Value:
