@@ -25,6 +25,7 @@ from phix.core.tensor_kinds import dense_tree
 from phix.core.tracebacks import leaving_phix
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
+from phix.interpreters.tape import origin
 from phix.interpreters.tape import zeros as zeros_of
 
 
@@ -71,8 +72,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
 
     def forward(*tangents: Any) -> list[Any]:
         # J from ct -> J^T ct, which is linear, by transposing once more
-        zeros = [zeros_of(m) for m in metas]
-        _, back = reverse.vjp(lambda *cts: pull(cts), zeros)
+        _, back = reverse.vjp(lambda *cts: pull(cts), list(map(origin, metas)))
         return back(tangents)
 
     graph = with_known_part_done(stage.trace(forward, [x.meta for x in values]))

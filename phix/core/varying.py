@@ -31,6 +31,15 @@ def union(values: Iterable[Any]) -> Axes:
     return _NONE.union(*(v.meta.varying for v in values if v is not None))
 
 
+def along(value: Any, axes: Axes) -> Any:
+    """The value as one of each part's own along these axes."""
+    if value is None:
+        return None
+    for axis in sorted(axes - value.meta.varying):
+        value = call_op("pvary", value, attrs=(axis,))
+    return value
+
+
 def typed(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...], outs: Any) -> Any:
     """The metas that ``op`` gives, with the axes along which each varies."""
     found = union(flat(metas))
