@@ -79,12 +79,13 @@ def of_both(f: Function, loss: Function) -> dict[str, Any]:
 
 
 def along_its_own(data: Any, directions: Any) -> Case:
-    """The tangent of a value that is the same on all parts, along another direction on each."""
+    """The tangent at a value that is the same on all parts, along another direction on each."""
     f = lambda w: ops.softmax(w) * scaled_sine(w, ops.layer_norm(w[None], w, w, 1e-5, 1))  # noqa: E731
     along = lambda w, v: phix.jvp(f, (w,), (v,))[1]  # noqa: E731
     w = phix.to_tensor(data.w)
     expected = ops.concat([along(w, phix.to_tensor(v)) for v in directions], 0)
-    return Case(lambda w, v: along(w, v[0]), (R, D), D, (data.w, directions), expected)
+    each = lambda w, v: along(phix.pvary(w, D), v[0])  # noqa: E731
+    return Case(each, (R, D), D, (data.w, directions), expected)
 
 
 def derivative_cases(data: Any) -> dict[str, Case]:

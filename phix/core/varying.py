@@ -40,6 +40,22 @@ def along(value: Any, axes: Axes) -> Any:
     return value
 
 
+def check_tangent(tangent: MetaTensor, value: MetaTensor, name: str) -> None:
+    """A derivative along a direction of each part's own is that at a value of each part's own: of
+    one that is the same on all of them, gradients inside would be sums over the parts.
+
+    Raises:
+        ArgumentError: the tangent varies along an axis of a mesh, and its value does not.
+    """
+    for axis in sorted(tangent.varying - value.varying):
+        raise ArgumentError(
+            f"{name}: a tangent differs along the axis {axis!r} of the mesh, and the value {value} "
+            f"is the same along it; for a direction of each part's own take it at "
+            f"phix.pvary(value, {axis!r}), for all of them on all parts gather the tangents first "
+            f"(phix.all_gather)"
+        )
+
+
 def typed(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...], outs: Any) -> Any:
     """The metas that ``op`` gives, with the axes along which each varies."""
     found = union(flat(metas))

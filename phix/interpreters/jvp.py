@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phix.core import context, varying
+from phix.core import context
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import following
@@ -206,8 +206,6 @@ def _transpose_backward(op: Op, primals: Any, tangents: Any, attrs: Any, outs: A
     adjoint of that is J.
     """
     rule = get_op(op.backward or "")
-    if context.context.tracked:
-        primals, outs = _varying_together(primals, tangents, outs)
     template = backward_args(op, rule, primals, attrs, outs)
     asked = [a.number for a in template if isinstance(a, Cotangent)]
     given = [n for n in asked if outs[n] is not None]  # an optional output may be absent
@@ -238,20 +236,6 @@ def _transpose_backward(op: Op, primals: Any, tangents: Any, attrs: Any, outs: A
     for n, size in lists.items():
         out_tangents[n] = next(found) if size < 0 else tuple(next(found) for _ in range(size))
     return tuple(out_tangents)
-
-
-def _varying_together(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
-    """Primals that vary along the axes of a mesh as their tangents do, and outputs as all of them:
-    what a cotangent meets is each part's own then, and nothing is summed over the parts."""
-
-    def alike(primal: Any, tangent: Any) -> Any:
-        if isinstance(tangent, tuple):
-            return tuple(map(alike, primal, tangent))
-        return primal if tangent is None else varying.along(primal, tangent.meta.varying)
-
-    primals = tuple(map(alike, primals, tangents))
-    axes = varying.union(flat(primals))
-    return primals, map_entries(lambda x: varying.along(x, axes), outs)
 
 
 def _grads_for(op: Op, rule: Op, found: Any, tangents: Any, primals: Any) -> list[Any]:

@@ -64,7 +64,6 @@ def custom_vjp_jvp(primals: Any, tangents: Any, graph: Graph, rule: VJPRule) -> 
     (operands,), (ts,) = primals, tangents
     on = are_given(ts)
     _check_closed(on, rule)
-    operands = [x if t is None else along(x, t.meta.varying) for x, t in zip(operands, ts)]
     outs, residuals, backward = rule.forward(*operands[: rule.count])
     floats = are_floats(outs)
     rest = [o for o, f in zip(outs, floats) if not f]
