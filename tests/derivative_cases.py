@@ -88,11 +88,39 @@ def along_its_own(data: Any, directions: Any) -> Case:
     return Case(each, (R, D), D, (data.w, directions), expected)
 
 
+def of_several_outputs(data: Any) -> Case:
+    """Of an op of whose outputs one does not depend on what varies: the mean of x."""
+
+    def loss(x: Any, scale: Any, share: Any) -> Any:
+        out, mean, _ = ops.fast_ln(x, scale, scale, 1e-5)
+        return (out**2).sum() + (mean * share).sum()
+
+    scales, shares = data.parts[:, 0], data.parts[:, 1, :2]
+    slope = phix.grad(loss)
+    expected = sum(slope(data.x[:2], *pair).numpy() for pair in zip(scales, shares))
+    return Case(
+        lambda x, scale, share: slope(x, scale[0], share[0]),
+        (R, D, D), R, (data.x[:2], scales, shares), expected,
+    )  # fmt: skip
+
+
+def of_cofactors(data: Any) -> Case:
+    """Of an op whose meta is found by running it, a derivative inside."""
+    rows = data.parts[:, 0] @ np.ones((3, 4))
+    slope = phix.grad(lambda x: (ops.cofactors(x[:, None] * x + np.eye(4), []) ** 2).sum())
+    expected = np.stack([slope(x).numpy() for x in rows])
+    return Case(lambda x: slope(x[0])[None], (D,), D, (rows,), expected)
+
+
 def derivative_cases(data: Any) -> dict[str, Case]:
     rng = np.random.default_rng(11)
     args = (data.w, data.x, rng.normal(size=data.w.shape), rng.normal(size=data.x.shape))
     whole_args = tuple(map(phix.to_tensor, args))
-    found = {"own directions": along_its_own(data, rng.normal(size=(data.n, data.w.size)))}
+    found = {
+        "own directions": along_its_own(data, rng.normal(size=(data.n, data.w.size))),
+        "several outputs": of_several_outputs(data),
+        "cofactors": of_cofactors(data),
+    }
     for make in (normed, own_backward, own_tangent, repeated):
         part, whole = make(lambda s: psum(s, D)), make(lambda s: s)
         ways = of_both(part, lambda w, x, f=part: psum((f(w, x) ** 3).sum(), D))

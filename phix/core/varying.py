@@ -40,6 +40,15 @@ def along(value: Any, axes: Axes) -> Any:
     return value
 
 
+def alike(outs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The outputs of an op, varying along the same axes, as one rule takes the cotangents of all:
+    one that is summed over the parts already would be summed again with those that are not."""
+    if len(outs) == 1 or not context.tracked:
+        return outs
+    axes = union(flat(outs))
+    return map_entries(lambda x: along(x, axes), outs) if axes else outs
+
+
 def check_tangent(tangent: MetaTensor, value: MetaTensor, name: str) -> None:
     """A derivative along a direction of each part's own is that at a value of each part's own: of
     one that is the same on all of them, gradients inside would be sums over the parts.
