@@ -122,13 +122,14 @@ def cube(v: Any) -> Any:
 def cases(n: int) -> dict[str, Case]:
     """By name, for a mesh of n parts along "data"."""
     from tests.communication_cases import communication_cases
+    from tests.derivative_cases import derivative_cases
     from tests.ragged_cases import ragged_cases
     from tests.training_cases import training_cases
 
     made = Data(n)
     families = (
         collective_cases, inside_cases, loop_cases, outside_cases, dtype_cases, communication_cases,
-        ragged_cases, training_cases,
+        ragged_cases, training_cases, derivative_cases,
     )  # fmt: skip
     return {name: case for family in families for name, case in family(made).items()}
 

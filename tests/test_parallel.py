@@ -115,6 +115,26 @@ def test_results_that_are_not_proved_to_be_alike():
         two(X.reshape(2, 4))
 
 
+@pytest.mark.parametrize("ways", [
+    lambda f, w, v: phix.jvp(f, (w,), (v,))[1],
+    lambda f, w, v: phix.linearize(f, w)[1](v),
+    lambda f, w, v: phix.jet(f, (w,), ([v],))[1][0],
+])  # fmt: skip
+def test_directions_of_the_parts_own(ways):
+    """At a value that is the same on all parts a gradient inside would be a sum over them."""
+
+    def slope(x):
+        return phix.grad(lambda w: phix.psum((w * x) ** 3, "data").sum())
+
+    with pytest.raises(ArgumentError, match=r"differs along the axis 'data'.*phix\.pvary\(value"):
+        on_data(lambda x: ways(slope(x), 2.0, x[0]))(X)
+    found = on_data(
+        lambda x: ways(slope(x), phix.pvary(2.0, "data"), x[0])[None], out_specs="data"
+    )(X)
+    pairs = X.reshape(4, 2)
+    np.testing.assert_allclose(found.numpy(), [12 * (x**3).sum() * x[0] for x in pairs])
+
+
 def test_collectives_that_not_all_parts_come_to():
     bad = lambda x: phix.cond(x.sum() > 3, lambda x: phix.psum(x, "data"), lambda x: x, x)  # noqa: E731
     with pytest.raises(ArgumentError, match="differs along the axis 'data', and a collective over"):

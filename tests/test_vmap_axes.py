@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 
@@ -145,6 +147,31 @@ def test_unbound_names_and_wrong_arguments():
         over_i(lambda x: phix.ppermute(x, "i", [(0, 3)]))(X)
     with pytest.raises(ShapeError, match="size of the axis 'i'"):
         over_i(lambda r: phix.psum_scatter(r, "i"))(np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+@pytest.mark.parametrize("moved", [
+    lambda x, axis, tiled: phix.all_gather(x, "i", axis=axis, tiled=tiled),
+    lambda x, axis, tiled: phix.psum_scatter(x, "i", scatter_dimension=axis, tiled=tiled),
+    lambda x, axis, tiled: phix.all_to_all(x, "i", axis, 0, tiled=tiled),
+    lambda x, axis, tiled: phix.all_to_all(x, "i", 0, axis, tiled=tiled),
+])  # fmt: skip
+def test_axes_that_are_not_there(moved, tiled):
+    for rows, axis in ((np.ones((3, 3, 3)), 6), (np.ones((3, 3, 3)), -4), (X, 1)):
+        with pytest.raises(AttributeValueError, match=r"dims|must be in"):
+            over_i(lambda r, at=axis: moved(r, at, tiled))(rows)
+
+
+def test_names_in_prefixes_are_those_of_the_tree():
+    """By name, in whatever order a mapping has them."""
+    tree = OrderedDict(b=X, a=np.ones((3, 2)))
+    found = phix.vmap(lambda t: t["a"] * t["b"].sum(), in_axes=({"a": 0, "b": None},))(tree)
+    np.testing.assert_array_equal(found, np.full((3, 2), 6.0))
+    with pytest.raises(ArgumentError, match=r"\{'a': 0, 'c': None\}.* is no prefix"):
+        phix.vmap(lambda t: t["a"], in_axes=({"a": 0, "c": None},))(tree)
+    mesh = phix.parallel.mesh({"data": 3}, virtual=True)
+    with pytest.raises(ArgumentError, match=r"in_specs.* is no prefix"):
+        phix.parallel.spmd(lambda t: phix.psum(t["v"], "data"), mesh, ({"w": "data"},))({"v": X})
 
 
 # -- sizes and chunks ------------------------------------------------------------------------

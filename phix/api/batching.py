@@ -12,7 +12,7 @@ from phix.api.signatures import P, R, X
 from phix.core import context, pytrees
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.errors import ArgumentError, ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.given import (
     AXES,
     FLAG,
@@ -264,10 +264,17 @@ def all_gather(x: X, axis_name: str, *, axis: int = 0, tiled: bool = False) -> X
     def over(v: Any) -> Any:
         if not tiled:
             return ops.all_gather(v, axis_name, axis=axis)
-        at = axis % v.ndim
+        at = _dim(v, axis, "all_gather: axis")
         return _merged(ops.all_gather(v, axis_name, axis=at), at)
 
     return _each(x, "all_gather", over)
+
+
+def _dim(x: Any, axis: int, what: str) -> int:
+    """Which dim of x an axis is, counted from the end where it is negative."""
+    if not -x.ndim <= axis < x.ndim:
+        raise AttributeValueError(f"{what} is {axis}, and {x.meta} has {x.ndim} dims")
+    return axis % x.ndim
 
 
 def _merged(x: Any, axis: int) -> Any:
@@ -302,7 +309,7 @@ def psum_scatter(x: X, axis_name: str, *, scatter_dimension: int = 0, tiled: boo
     """
 
     def over(v: Any) -> Any:
-        at = scatter_dimension % v.ndim
+        at = _dim(v, scatter_dimension, "psum_scatter: scatter_dimension")
         if tiled:
             v = _divided(v, at, context.axis_size(axis_name), "psum_scatter")
         return ops.psum_scatter(v, axis_name, axis=at)
@@ -331,7 +338,8 @@ def all_to_all(
     """
 
     def over(v: Any) -> Any:
-        split, concat = split_axis % v.ndim, concat_axis % v.ndim
+        split = _dim(v, split_axis, "all_to_all: split_axis")
+        concat = _dim(v, concat_axis, "all_to_all: concat_axis")
         if not tiled:
             return ops.all_to_all(v, axis_name, split, concat)
         rows = _divided(v, split, context.axis_size(axis_name), "all_to_all")

@@ -38,6 +38,7 @@ from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase
 from phix.core.tracebacks import leaving_phix
+from phix.core.varying import check_tangent
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 from phix.interpreters import jvp as forward
 from phix.interpreters import vjp as reverse
@@ -190,6 +191,7 @@ def _fit_tangent(t: TensorBase, x: TensorBase) -> Any:
         raise ShapeError(
             f"jvp: the tangent of a primal {x.meta} must have its dims, found {t.meta}"
         )
+    check_tangent(t.meta, x.meta, "jvp")
     return t if t.dtype == x.dtype else t.astype(x.dtype)
 
 

@@ -23,8 +23,10 @@ from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor
 from phix.core.tensor_kinds import dense_tree
 from phix.core.tracebacks import leaving_phix
+from phix.core.varying import check_tangent
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
+from phix.interpreters.tape import origin
 from phix.interpreters.tape import zeros as zeros_of
 
 
@@ -71,8 +73,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
 
     def forward(*tangents: Any) -> list[Any]:
         # J from ct -> J^T ct, which is linear, by transposing once more
-        zeros = [zeros_of(m) for m in metas]
-        _, back = reverse.vjp(lambda *cts: pull(cts), zeros)
+        _, back = reverse.vjp(lambda *cts: pull(cts), list(map(origin, metas)))
         return back(tangents)
 
     graph = with_known_part_done(stage.trace(forward, [x.meta for x in values]))
@@ -86,6 +87,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
         for t, x in zip(given, values):
             if not dm.same_shape(t.meta.dims, x.meta.dims):
                 raise ShapeError(f"the tangent of {x.meta} must have its dims, found {t.meta}")
+            check_tangent(t.meta, x.meta, "linearize")
         fitted = [t if t.dtype == x.dtype else t.astype(x.dtype) for t, x in zip(given, values)]
         return pytrees.unflatten(run.out_tree, graph(*fitted))
 

@@ -17,6 +17,7 @@ from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.given import FUNCTION, LIST, between, named, takes
 from phix.core.tensor import TensorBase
 from phix.core.transforms import transforms
+from phix.core.varying import check_tangent
 
 Series = list[Any]
 
@@ -116,6 +117,7 @@ def _coefficient(x: TensorBase, given: Any, k: int, name: str) -> Any:
         raise ShapeError(
             f"{name}: derivative {k} of a primal {x.meta} must have its dims, found {d.meta}"
         )
+    check_tangent(d.meta, x.meta, name)
     d = d if d.dtype == x.dtype else ops.cast(d, x.dtype)
     return d if k == 1 else d / math.factorial(k)
 

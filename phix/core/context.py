@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -225,8 +225,19 @@ def is_tracked(axis_name: str | None) -> bool:
 @contextmanager
 def tracking(axis_names: Iterable[str]) -> Iterator[None]:
     """A function at work on every part of a mesh with these axes."""
+    with _tracked(context.tracked.union(axis_names)):
+        yield
+
+
+def untracked() -> AbstractContextManager[None]:
+    """Work on metas alone, on no part of a mesh: no named axis is bound there."""
+    return _tracked(frozenset())
+
+
+@contextmanager
+def _tracked(axes: frozenset[str]) -> Iterator[None]:
     before = context.tracked
-    context.tracked = before.union(axis_names)
+    context.tracked = axes
     try:
         yield
     finally:

@@ -366,16 +366,20 @@ def _prefix_entries(
         if is_entry(node, below):
             out.extend([node] * len(leaves(below)))
             return
-        nodes, _ = optree.tree_flatten(
+        nodes, own = optree.tree_flatten(
             node, is_leaf=lambda x: x is not node, none_is_leaf=True, namespace=NAMESPACE
         )
-        parts, _ = optree.tree_flatten(
+        parts, other = optree.tree_flatten(
             below, is_leaf=lambda x: x is not below, none_is_leaf=True, namespace=NAMESPACE
         )
-        if len(nodes) != len(parts) or (len(parts) == 1 and parts[0] is below):
+        by_name = dict(zip(own.entries(), nodes)) if isinstance(node, dict) else None
+        differ = len(nodes) != len(parts) or (len(parts) == 1 and parts[0] is below)
+        if differ or (by_name is not None and by_name.keys() != set(other.entries())):
             raise ArgumentError(
                 f"{what}: {shown(prefix)} is no prefix of the structure of {shown(tree, 200)}"
             )
+        if by_name is not None:  # names may come in another order, as those of an OrderedDict do
+            nodes = [by_name[name] for name in other.entries()]
         for n, p in zip(nodes, parts):
             walk(n, p)
 

@@ -31,6 +31,40 @@ def union(values: Iterable[Any]) -> Axes:
     return _NONE.union(*(v.meta.varying for v in values if v is not None))
 
 
+def along(value: Any, axes: Axes) -> Any:
+    """The value as one of each part's own along these axes."""
+    if value is None:
+        return None
+    for axis in sorted(axes - value.meta.varying):
+        value = call_op("pvary", value, attrs=(axis,))
+    return value
+
+
+def alike(outs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The outputs of an op, varying along the same axes, as one rule takes the cotangents of all:
+    one that is summed over the parts already would be summed again with those that are not."""
+    if len(outs) == 1 or not context.tracked:
+        return outs
+    axes = union(flat(outs))
+    return map_entries(lambda x: along(x, axes), outs) if axes else outs
+
+
+def check_tangent(tangent: MetaTensor, value: MetaTensor, name: str) -> None:
+    """A derivative along a direction of each part's own is that at a value of each part's own: of
+    one that is the same on all of them, gradients inside would be sums over the parts.
+
+    Raises:
+        ArgumentError: the tangent varies along an axis of a mesh, and its value does not.
+    """
+    for axis in sorted(tangent.varying - value.varying):
+        raise ArgumentError(
+            f"{name}: a tangent differs along the axis {axis!r} of the mesh, and the value {value} "
+            f"is the same along it; for a direction of each part's own take it at "
+            f"phix.pvary(value, {axis!r}), for all of them on all parts gather the tangents first "
+            f"(phix.all_gather)"
+        )
+
+
 def typed(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...], outs: Any) -> Any:
     """The metas that ``op`` gives, with the axes along which each varies."""
     found = union(flat(metas))

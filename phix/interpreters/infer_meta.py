@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -76,7 +77,9 @@ def infer(
         check_dtypes(op, metas)
         _check_storage(op, metas)
         if op.infer_meta_name is None and op.decomposition is not None:
-            outs = _infer_decomposed(op, metas, attrs, config)
+            is_tracked = bool(context.context.tracked) and not op.has_graphs
+            with context.untracked() if is_tracked else nullcontext():
+                outs = _infer_decomposed(op, metas, attrs, config)
         else:
             outs = _infer_named(op, metas, attrs, config)
         for out in outs:

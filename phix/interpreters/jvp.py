@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phix.core import context
+from phix.core import context, varying
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import following
@@ -195,7 +195,7 @@ def _expand(x: Any, shape: Any) -> Any:
 
 
 def _transposed(op: Op, primals: Any, tangents: Any, attrs: Any) -> Any:
-    outs = _primal(op, primals, attrs)
+    outs = varying.alike(_primal(op, primals, attrs))
     return outs, _transpose_backward(op, primals, tangents, attrs, outs)
 
 
@@ -229,7 +229,7 @@ def _transpose_backward(op: Op, primals: Any, tangents: Any, attrs: Any, outs: A
         return _grads_for(op, rule, found, tangents, primals)
 
     metas = [x.meta for n in lists for x in (outs[n] if lists[n] >= 0 else (outs[n],))]
-    _, pullback = reverse.vjp(linear, [tape.zeros(m) for m in metas])
+    _, pullback = reverse.vjp(linear, [tape.origin(m) for m in metas])
     pullback.in_rule = True
     found = iter(pullback(wanted))
     out_tangents: list[Any] = [None] * len(op.outputs)

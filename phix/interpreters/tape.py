@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phix.core import context, dispatch
+from phix.core import context, dispatch, varying
 from phix.core import dtypes as dt
 from phix.core.conversion import following
 from phix.core.graph import flat
@@ -42,6 +42,12 @@ class Record:
 
 def zeros(meta: MetaTensor) -> Any:
     return dispatch.bind(OPS["full"], (), (meta.dims, 0, meta.dtype, None))
+
+
+def origin(meta: MetaTensor) -> Any:
+    """Zeros that vary as ``meta`` does, for a linear function to be transposed at: its cotangents
+    come back as what it takes varies."""
+    return varying.along(zeros(meta), meta.varying)
 
 
 def add(a: Any, b: Any) -> Any:
@@ -134,13 +140,9 @@ class Pullback:
         if self.axes is None:
             return ct
         ct = dense(ct)
-        for op, axes in (
-            ("psum", ct.meta.varying - self.axes[node]),
-            ("pvary", self.axes[node] - ct.meta.varying),
-        ):
-            for axis in sorted(axes):
-                ct = dispatch.bind(OPS[op], (ct,), (axis,))
-        return ct
+        for axis in sorted(ct.meta.varying - self.axes[node]):
+            ct = dispatch.bind(OPS["psum"], (ct,), (axis,))
+        return varying.along(ct, self.axes[node])
 
     def watched(self, record: Record, cts: list[Any]) -> Sequence[Any]:
         """The pull, where what it does is known to come from the line of the record's op."""

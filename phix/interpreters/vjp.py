@@ -8,7 +8,7 @@ from copy import copy
 from operator import attrgetter
 from typing import Any
 
-from phix.core import context
+from phix.core import context, varying
 from phix.core import dtypes as dt
 from phix.core.conversion import home
 from phix.core.graph import map_entries
@@ -183,8 +183,11 @@ class VJP(Interpreter):
 
     def by_backward(self, op: Op, nodes: Any, values: Any, attrs: Any) -> Any:
         """An op of the table with a backward op."""
-        assert op.backward is not None
+        assert op.backward is not None and self.parent is not None
         outs = as_outputs(op, self.below(op, values, attrs))
+        if self.axes is not None:
+            with context.active(self.parent):
+                outs = varying.alike(outs)
         rule = get_op(op.backward)
         args = backward_args(op, rule, values, attrs, outs)
         result = self.record(op, pull_of(op, rule, args, outs), nodes, outs)

@@ -11,6 +11,7 @@ from phix.core import context, rules
 from phix.core.errors import DifferentiationError
 from phix.core.graph import Graph
 from phix.core.transforms import transforms
+from phix.core.varying import along
 from phix.primitives.carried import Carried
 from phix.primitives.flat import are_floats, are_given, batch_size, expanded, select, spread, zeros
 from phix.primitives.transformation import as_output, batched_graph
@@ -74,7 +75,7 @@ def custom_vjp_jvp(primals: Any, tangents: Any, graph: Graph, rule: VJPRule) -> 
         grads = select(backward(residuals, cts), on)
         return _filled(grads, select(operands, on))
 
-    at = [zeros(o.meta) for o in select(outs, floats)]
+    at = [along(zeros(o.meta), o.meta.varying) for o in select(outs, floats)]
     _, pull = transforms().vjp(linear, at)
     return tuple(outs), spread(pull(select(ts, on)), floats)
 
@@ -99,7 +100,8 @@ def custom_jvp_vjp(active: Any, operands: Any, graph: Graph, rule: JVPRule) -> A
         outs, out_ts = rule.tangents(own, _filled(spread(given, on[: rule.count]), own))
         return [*outs, *select(out_ts, are_floats(outs))]
 
-    found, pull = transforms().vjp(linear, [zeros(x.meta) for x in select(operands, on)])
+    at = [along(zeros(x.meta), x.meta.varying) for x in select(operands, on)]
+    found, pull = transforms().vjp(linear, at)
     outs = tuple(found[:count])
     floats = are_floats(outs)
     nothing = [None] * count
