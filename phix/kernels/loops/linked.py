@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 PREFIX = "phix_linked_"
+DECLARED = rf"(?m)^declare [^@\n]*@({PREFIX}\w+)\("  # in LLVM's text
 
 
 @dataclass(frozen=True)
