@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from phix.api.retracing import CallKind
@@ -22,6 +21,7 @@ from phix.core import disk_cache
 from phix.core.dims import Dim
 from phix.core.errors import UnknownDimError
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass, field
 
 _APART = (0, 1)
 

@@ -13,7 +13,6 @@ the attributes, ops of the user's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from phix.core.exact_keys import exact_key
 from phix.core.graph import Equation, Graph
 from phix.core.later import method_of
 from phix.core.places import Place
+from phix.core.records import dataclass
 from phix.core.tensor import Tensor
 
 _PLAIN = frozenset({bool, int, float, complex, str, type(None), Place})

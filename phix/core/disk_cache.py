@@ -16,11 +16,11 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from phix.core import settings
+from phix.core.records import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

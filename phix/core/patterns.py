@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 from phix.core import dtypes as dt
 from phix.core import registries, rewrites, rule_modules
 from phix.core.graph import Equation, Graph, Literal, Variable, flat
+from phix.core.records import dataclass, field
 
 
 # -- what patterns are made of ---------------------------------------------------------------

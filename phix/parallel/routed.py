@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from phix.core import dtypes as dt
 from phix.core.conversion import to_tensor
 from phix.core.errors import DTypeError, ShapeError, TensorValueError
 from phix.core.given import FLAG, at_least, takes
+from phix.core.records import dataclass
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, TensorBase, TensorLike, Tracer
 

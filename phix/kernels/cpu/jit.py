@@ -13,7 +13,6 @@ import re
 import sys
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ import numpy as np
 from phix.core import disk_cache, stack
 from phix.core import dtypes as dt
 from phix.core.digests import sha256
+from phix.core.records import dataclass, field
 from phix.kernels.cpu import faults, host, objects, runtime
 from phix.kernels.cpu.level import VECTORS, level
 from phix.kernels.loops import linked

@@ -7,10 +7,10 @@ that differ. It is read when the first program is compiled.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import lru_cache
 
 from phix.core.errors import ArgumentError
+from phix.core.records import dataclass
 from phix.kernels.cpu import host
 
 NATIVE = "native"

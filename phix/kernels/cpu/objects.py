@@ -11,10 +11,11 @@ import ctypes
 import mmap
 import struct
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from phix.core.records import dataclass
 
 SYMBOLS: dict[str, int] = {}  # native functions that code may call, besides those of the process
 

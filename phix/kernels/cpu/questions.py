@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phix.core import dims as dm
+from phix.core.records import dataclass
 from phix.core.size_checks import Check
 from phix.kernels.cpu.results import allocator
 

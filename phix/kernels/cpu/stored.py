@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +21,7 @@ from phix.core.digests import sha256
 from phix.core.engines import as_array
 from phix.core.fingerprint import fingerprint
 from phix.core.graph import Graph, graphs_in
+from phix.core.records import dataclass
 from phix.kernels.cpu import jit
 from phix.kernels.cpu.questions import NO_QUESTIONS, Questions
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from phix.core import registries, rule_modules
 from phix.core.graph import Equation
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass
 from phix.core.rules import note_origin
 from phix.core.source import Source
 from phix.kernels.loops.builder import Builder
