@@ -288,9 +288,9 @@ def source_digest() -> str | None:
 
 
 def _digest(paths: list[str]) -> str:
-    import hashlib
+    from phix.core.digests import blake2b
 
-    digest = hashlib.sha256()
+    digest = blake2b()
     for path in paths:
         with open(path, "rb") as file:
             digest.update(f"{path[len(_PACKAGE) :]}\n".encode())

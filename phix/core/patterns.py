@@ -155,7 +155,7 @@ registries.contents(_PATTERNS)
 
 def known() -> dict[str, Pattern]:
     """All patterns by name."""
-    rule_modules.import_for(rule_modules.REWRITES)
+    rule_modules.import_for(rule_modules.PATTERNS)
     return _PATTERNS
 
 
@@ -167,7 +167,7 @@ def pattern(name: str, what: str, gives: str) -> Callable[[Callable[..., Node]],
     """
 
     def decorator(function: Callable[..., Node]) -> Pattern:
-        rule_modules.import_before(rule_modules.REWRITES)
+        rule_modules.import_before(rule_modules.PATTERNS)
         rewrites.add(name, "places", what)
         values = [AnyValue(p) for p in inspect.signature(function).parameters]
         _PATTERNS[name] = Pattern(name, what, gives, function(*values))

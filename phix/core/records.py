@@ -97,7 +97,7 @@ def _field(cls: Any, name: str, kind: Any) -> Any:
 def _compiled(cls: Any, name: str, text: str, scope: dict[str, Any]) -> Any:
     """The function of a text, as a method of a class."""
     made: dict[str, Any] = {}
-    exec(text, scope, made)
+    exec(text, {"__name__": cls.__module__, **scope}, made)
     function = made[name]
     function.__qualname__ = f"{cls.__qualname__}.{name}"
     function.__module__ = cls.__module__

@@ -32,7 +32,7 @@ registries.contents(_REWRITES)
 
 def known() -> dict[str, Rewrite]:
     """All rewrites by name, those of algebra and patterns too."""
-    rule_modules.import_for(rule_modules.REWRITES)
+    rule_modules.import_for(rule_modules.PATTERNS)
     return _REWRITES
 
 
