@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from phix.core.faces import face
+from phix.core.records import dataclass
 
 __all__ = ["dots_saveable", "everything_saveable", "nothing_saveable", "save_only_these_names"]
 __dir__ = face(__all__)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from phix import ops
@@ -26,6 +25,7 @@ from phix.core.faces import face
 from phix.core.given import FUNCTION, at_least, named, takes
 from phix.core.graph import Graph
 from phix.core.index_ranges import Checking
+from phix.core.records import dataclass
 from phix.core.rewrites import Rewrite
 from phix.core.settings import Settings, changed, in_force
 from phix.core.source import recording, recording_tracers

@@ -51,11 +51,11 @@ def unoptimised(each_pass: bool = True) -> Iterator[None]:
     Without ``each_pass``, loops are verified at the end of the passes for an engine alone.
     """
     from phix.interpreters.eager import EAGER
-    from phix.kernels.cpu import jit
+    from phix.kernels.cpu import compiler, jit
     from phix.kernels.loops import verifier
 
     global _forgotten
-    identity, known = jit.identity(), jit._object
+    identity, known = jit.identity(), compiler.object_of
     if identity.endswith(_MARK):
         yield
         return
@@ -63,7 +63,9 @@ def unoptimised(each_pass: bool = True) -> Iterator[None]:
         _own.clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jit, "identity", lambda: identity + _MARK)
-        patch.setattr(jit, "_object", lambda t, final: known(t, True) if final else _object(t))
+        patch.setattr(
+            compiler, "object_of", lambda t, final: known(t, True) if final else _object(t)
+        )
         if not each_pass:
             patch.setattr(verifier, "verify", _at_ends(verifier.verify))
         for name in STORES:
@@ -108,11 +110,11 @@ def _object(text: str) -> bytes:
     """A module with its variables in registers, else as it is."""
     from llvmlite import binding as llvm
 
-    from phix.kernels.cpu import jit
+    from phix.kernels.cpu import compiler
 
-    module = jit.parsed(text)
+    module = compiler.parsed(text)
     builder = llvm.create_pass_builder(_machine(), llvm.create_pipeline_tuning_options())
-    with jit._disposed(llvm.create_new_function_pass_manager()) as few:
+    with compiler._disposed(llvm.create_new_function_pass_manager()) as few:
         few.add_sroa_pass()
         few.add_simplify_cfg_pass()
         for function in module.functions:
@@ -126,10 +128,10 @@ def _machine() -> Any:
     """The machine of the run, for which code is chosen line by line."""
     from llvmlite import binding as llvm
 
-    from phix.kernels.cpu import jit
+    from phix.kernels.cpu import compiler
     from phix.kernels.cpu.level import level
 
-    jit._machine()  # makes the targets known
+    compiler._machine()  # makes the targets known
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=level().cpu, features=level().features, opt=0, jit=True, codemodel="jitdefault"
     )

@@ -22,6 +22,7 @@ PROGRAM = """
 import numpy as np, phix
 from phix import ops
 from phix.kernels.cpu import jit
+from phix.kernels.cpu.level import has_masks
 halves = np.arange(65536, dtype=np.uint16).view(np.float16)
 wide = np.asarray(ops.cast(halves, "float32"))
 np.testing.assert_array_equal(wide, halves.astype(np.float32))
@@ -80,7 +81,7 @@ for name, (f, args, expected) in ways.items():
 # What depends on the level, a line each.
 FACTS = """
 print(jit.identity())
-print(jit.vector_registers()[0], jit.has_masks())
+print(jit.vector_registers()[0], has_masks())
 """
 
 
@@ -129,10 +130,12 @@ def test_a_level_that_is_none_is_refused() -> None:
 
 def test_a_level_above_the_cpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from phix.core.errors import ArgumentError
+    from phix.kernels.cpu import host
     from phix.kernels.cpu import level as module
 
-    features = llvm.FeatureMap({"sse2": True, "neon": False})
-    monkeypatch.setattr(module.llvm, "get_host_cpu_features", lambda: features)
+    known = host.facts()
+    features = llvm.FeatureMap({"sse2": True, "neon": False}).flatten()
+    monkeypatch.setattr(host, "facts", lambda: {**known, "features": features})
     monkeypatch.setenv("PHIX_CPU", LEVELS[-1])
     with pytest.raises(ArgumentError, match=r"asks for what this CPU has not: .*write a lower"):
         module.level.__wrapped__()

@@ -14,7 +14,7 @@ BEGIN = """
 import gc, os, signal, threading, time
 import numpy as np, phix
 from phix import ops
-from phix.kernels.cpu import jit, results
+from phix.kernels.cpu import compiler, jit, results
 held, go = threading.Event(), threading.Event()
 
 def child(check):
@@ -45,16 +45,16 @@ def forked(hold, check):
 AGAIN = "held.clear(); go.clear()\n"
 
 COMPILING = """
-real = jit._object
+real = compiler.object_of
 def slow(*args):
     held.set()
     time.sleep(0.1)  # the fork waits meanwhile, or is early: either must do
     return real(*args)
 def hold():
-    jit._object = slow
+    compiler.object_of = slow
     phix.jit(ops.tanh)(np.ones(3, "f"))
 def check():
-    jit._object = real
+    compiler.object_of = real
     assert phix.jit(lambda x: x * 2.0)(np.ones(2, "f")).tolist() == [2.0, 2.0]
     assert not jit._lock.is_own
 forked(hold, check)
@@ -62,7 +62,7 @@ forked(hold, check)
 
 EMITTING = """
 def hold():
-    with jit._LLVM:  # as a thread that emits does
+    with jit.lock_of_llvm():  # as a thread that emits does
         held.set()
         time.sleep(0.1)
 def check():

@@ -12,7 +12,7 @@ import phix
 from phix import ops
 from phix.core import rewrites
 from phix.interpreters.eager import EAGER
-from phix.kernels.cpu import jit
+from phix.kernels.cpu import compiler, jit
 from phix.kernels.loops import verifier
 from phix.kernels.schedule.pipeline import PIPELINES
 from tests import machine_code
@@ -43,13 +43,13 @@ def test_one_marked_test_in_so_many_is_optimised_and_the_seed_chooses() -> None:
 
 def test_code_of_both_kinds_is_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[bool] = []
-    known = jit._object
+    known = compiler.object_of
 
     def object_of(text: str, is_final: bool) -> bytes:
         made.extend([] if is_final else [True])
         return known(text, is_final)
 
-    monkeypatch.setattr(jit, "_object", object_of)
+    monkeypatch.setattr(compiler, "object_of", object_of)
     x = np.arange(5.0) + 0.125
     with unoptimised():
         first, key = ops.tanh(x * 1.0625).numpy(), jit._key("text")
@@ -110,16 +110,16 @@ def test_code_that_may_lose_masks_is_compiled_without_vectors_of_lines(
     def emitted(text: str) -> bytes:
         return bodies[text == "always" or ways[-1][0]]
 
-    monkeypatch.setattr(jit, "_optimised", optimised)
-    monkeypatch.setattr(jit, "_machine", lambda: SimpleNamespace(emit_object=emitted))
-    monkeypatch.setattr(jit, "has_masks", lambda: True)
-    assert not jit.may_lose_masks(jit._object("text", False))
+    monkeypatch.setattr(compiler, "_optimised", optimised)
+    monkeypatch.setattr(compiler, "_machine", lambda: SimpleNamespace(emit_object=emitted))
+    monkeypatch.setattr(compiler, "has_masks", lambda: True)
+    assert not compiler.may_lose_masks(compiler.object_of("text", False))
     assert ways == [(True, True), (False, True)]
     ways.clear()
-    jit._object("always", False)
+    compiler.object_of("always", False)
     assert ways == [(True, True), (False, True), (False, False)]
     ways.clear()
-    jit._object("always", True)  # its vectors stand in the text
+    compiler.object_of("always", True)  # its vectors stand in the text
     assert len(ways) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from phix import primitives
 from phix.core import patterns, rewrites, rules, tensor_kinds
 from phix.core.op import RULES, Op
+from phix.kernels.lowering import registry
 
 ALL_RULES = """
 from phix.core import patterns, rewrites, rules
@@ -22,9 +24,10 @@ print(sorted(rules.INFER_META), list(rewrites.known()), list(patterns.known()))
 """
 
 
-def output(code: str) -> str:
+def output(code: str, **environment: str) -> str:
     """What a new process prints."""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    env = {**os.environ, **environment}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -51,6 +54,27 @@ def test_an_op_brings_the_rules_of_its_family_alone() -> None:
     assert "phix.primitives.activation" in modules
     others = ("linalg", "jet", "convolution", "recurrent", "detection", "random")
     assert not [name for name in others if f"phix.primitives.{name}" in modules]
+
+
+def test_a_first_call_brings_the_lowerings_of_its_ops_alone(tmp_path: Path) -> None:
+    code = "import sys, phix; phix.ops.softmax([1.0, 2.0]); print(*sys.modules)"
+    modules = output(code, PHIX_CACHE_DIR=str(tmp_path)).split()
+    lowering = "phix.kernels.lowering."
+    assert f"{lowering}reduction" in modules
+    own = [name.removeprefix(lowering) for name in modules if name.startswith(lowering)]
+    others = {"contraction", "convolution", "sorting", "spectral", "attention", "control_flow"}
+    assert not others & set(own) and len(own) < 12
+    others = {"direct_products", "direct_convolutions", "product", "fourier_call", "blas"}
+    assert not [n for n in others if f"phix.kernels.cpu.{n}" in modules]
+    assert "phix.primitives.recognition" not in modules
+
+
+def test_the_table_of_lowerings_says_where_each_is() -> None:
+    for family, names in registry._FAMILIES.items():
+        registry.load(*names.split())
+        for name in names.split():
+            assert registry.RULES[name].function.__module__ == f"phix.kernels.lowering.{family}"
+    assert registry.RULES.keys() - registry._FAMILY_OF.keys() <= rules.OPS.keys() - rules.BUILT_IN
 
 
 def test_the_table_of_modules_says_where_each_rule_is() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from phix.core import dims as dm
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
 from phix.core.given import FUNCTION, NONE, one_of, takes
+from phix.core.records import dataclass
 from phix.core.tensor import Tracer
 
 

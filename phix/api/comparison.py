@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Union
 
 import numpy as np
@@ -22,6 +22,7 @@ from phix.core.errors import ArgumentError
 from phix.core.graph import Equation, Graph, Source, Variable
 from phix.core.graph_text import equation_text
 from phix.core.places import CPU
+from phix.core.records import dataclass
 from phix.core.tensor import Tensor
 from phix.core.tracebacks import leaving_phix
 from phix.passes.compiled import Compiled

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from phix.api.jit import jit
 from phix.api.jitted import Jitted
 from phix.core import rewrites, stages
 from phix.core.graph import Graph, graphs_inside
+from phix.core.records import dataclass
 from phix.core.stages import Stage
 from phix.passes.compiled import Compiled
 

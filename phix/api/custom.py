@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic
 
 from phix import ops
@@ -16,6 +15,7 @@ from phix.core import dims as dm
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.exact_keys import Exact
 from phix.core.given import FUNCTION, INTS, naming, takes, wrong
+from phix.core.records import dataclass
 from phix.core.tensor import TensorBase, Tracer
 from phix.core.tensor_kinds import dense
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from phix.core import places
 from phix.core.engines import has_engine
 from phix.core.errors import DeviceError
 from phix.core.given import NONE, TEXT, takes
 from phix.core.places import Place
+from phix.core.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from phix.core.engines import engine
 from phix.core.errors import ArgumentError
 from phix.core.graph import Equation, Graph, all_places
 from phix.core.places import CPU
+from phix.core.records import dataclass, field
 
 _SECONDS, _LEAST_RUNS, _MOST_RUNS = 0.3, 3, 300  # of measuring
 _WARM_RUNS = 2

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from phix.core import dims as dm
 from phix.core import pytrees
 from phix.core.exact_keys import Exact
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass
 
 _NOTHING = object()
 

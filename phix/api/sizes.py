@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from phix.api.retracing import CallKind
@@ -22,6 +21,7 @@ from phix.core import disk_cache
 from phix.core.dims import Dim
 from phix.core.errors import UnknownDimError
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass, field
 
 _APART = (0, 1)
 
@@ -136,14 +136,14 @@ class Sizes:
 
     def _key(self, call: CallKind) -> str | None:
         """The name on disk; None where the function has no code that tells it from others."""
-        import hashlib
+        from phix.core.digests import sha256
 
         code, source = _identity(self._function), disk_cache.source_digest()
         if code is None or source is None:
             return None
         treedef, static, *kinds = _kind(call)
         text = repr((source, code, str(treedef), str(static), kinds))
-        return f"sizes-{hashlib.sha256(text.encode()).hexdigest()}"
+        return f"sizes-{sha256(text.encode()).hexdigest()}"
 
 
 def _kind(call: CallKind) -> tuple[Any, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from phix.core.dims import DimLike
 from phix.core.graph import Source, Variable
 from phix.core.places import Place
+from phix.core.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ the attributes, ops of the user's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from phix.core.exact_keys import exact_key
 from phix.core.graph import Equation, Graph
 from phix.core.later import method_of
 from phix.core.places import Place
+from phix.core.records import dataclass
 from phix.core.tensor import Tensor
 
 _PLAIN = frozenset({bool, int, float, complex, str, type(None), Place})
@@ -209,10 +209,10 @@ class _Content(Writer):
     def constant(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
             raise Unwritten
-        import hashlib  # loads OpenSSL, which takes its time
+        from phix.core import digests
 
         data = np.ravel(value.host)
-        content = hashlib.sha256(data.view(np.uint8).data).hexdigest()
+        content = digests.of_size(data.nbytes)(data.view(np.uint8).data).hexdigest()
         return (data.dtype, value.shape, content)
 
     def object(self, value: Any) -> Any:

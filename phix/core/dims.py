@@ -11,10 +11,10 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Union
 
 from phix.core.errors import ShapeError
+from phix.core.records import dataclass
 from phix.core.unknown_sizes import UnknownSize
 
 _counter = itertools.count()

@@ -15,12 +15,12 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from phix.core import settings
+from phix.core.records import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,10 +92,10 @@ def is_shared() -> bool:
 
 def _head(path: str, body: bytes) -> bytes:
     """What stands before the content of a file: a digest of it and of the file's name."""
-    import hashlib
+    from phix.core.digests import sha256
 
     name = os.path.basename(path).encode()
-    return _MAGIC + hashlib.sha256(name + b"\n" + body).digest()
+    return _MAGIC + sha256(name + b"\n" + body).digest()
 
 
 def _is_ours(file: int) -> bool:
@@ -154,6 +154,21 @@ def save(key: str, body: bytes) -> None:
         return
     _counts["writes"] += 1
     _trim_if_due(folder)
+
+
+def remembered(stamp: str | None, make: Callable[[], str]) -> str:
+    """What ``make`` gives, kept under all that it follows from; None: that is not known."""
+    folder = directory()
+    if stamp is None or folder is None:
+        return make()
+    from phix.core.digests import sha256
+
+    key = sha256(stamp.encode()).hexdigest()
+    found = _read(_path(folder, key))
+    if found is None:
+        found = make().encode()
+        save(key, found)
+    return found.decode()
 
 
 def _trim_if_due(folder: str) -> None:
@@ -257,26 +272,41 @@ def source_digest() -> str | None:
     """A digest of what phix makes programs with: the files of its rules, interpreters and engines.
 
     None where the files cannot be read, or are newer than this process: it may run older ones.
+    They are read where they are not as they were when they were read last: the system notes when
+    a file was changed in any way, and this process has seen none since.
     """
-    import hashlib
-
-    digest = hashlib.sha256()
     try:
-        for path in _sources():
-            with open(path, "rb") as file:
-                if os.stat(file.fileno()).st_mtime_ns > _IMPORTED:
-                    return None
-                digest.update(f"{path[len(_PACKAGE) :]}\n".encode())
-                digest.update(file.read())
+        found = sorted(_sources())
+        if any(status.st_mtime_ns > _IMPORTED for _, status in found):
+            return None
+        stamps = [
+            (path, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_dev) for path, s in found
+        ]
+        return remembered(repr(stamps), lambda: _digest([path for path, _ in found]))
     except OSError:
         return None
+
+
+def _digest(paths: list[str]) -> str:
+    from phix.core.digests import blake2b
+
+    digest = blake2b()
+    for path in paths:
+        with open(path, "rb") as file:
+            digest.update(f"{path[len(_PACKAGE) :]}\n".encode())
+            digest.update(file.read())
     return digest.hexdigest()
 
 
-def _sources() -> list[str]:
-    """The files of that, in order. Names are strings, as this is done before a first result."""
-    found = [os.path.join(_PACKAGE, "ops.py")]
-    for room in _ROOMS:
-        for folder, _, names in os.walk(os.path.join(_PACKAGE, room)):
-            found += [os.path.join(folder, n) for n in names if n.endswith(".py")]
-    return sorted(found)
+def _sources() -> Iterator[tuple[str, os.stat_result]]:
+    """The files of that. Names are strings, as this is done before a first result."""
+    own = os.path.join(_PACKAGE, "ops.py")
+    yield own, os.stat(own)
+    folders = [os.path.join(_PACKAGE, room) for room in _ROOMS]
+    while folders:
+        with contextlib.suppress(FileNotFoundError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    yield entry.path, entry.stat()
+                elif entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phix.core import canonical, rules
+from phix.core.digests import sha256
 from phix.core.graph import Equation, Graph
 from phix.core.kernel_selection import chosen_function
 
@@ -14,15 +15,13 @@ def fingerprint(graph: Graph) -> str | None:
     Python object, an op or a rule of the user's own, a registered kernel; but for what Numba
     compiles, where a digest of its code tells.
     """
-    import hashlib  # loads OpenSSL, which takes its time
-
     if rules.EXTENDED & rules.BUILT_IN:
         return None
     try:
         parts = canonical.content(graph, _code)
     except canonical.Unwritten:
         return None
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    return sha256(repr(parts).encode()).hexdigest()
 
 
 def _code(equation: Equation) -> str | None:

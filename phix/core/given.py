@@ -15,7 +15,6 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,6 +33,7 @@ from phix.core.errors import (
 )
 from phix.core.hints import unknown_arguments
 from phix.core.places import called_at_home, is_host_alone
+from phix.core.records import dataclass
 from phix.core.tracebacks import shorten
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Union
 
 from phix.core import dims as dm
@@ -15,6 +15,7 @@ from phix.core.exact_keys import exact_key
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place
+from phix.core.records import dataclass
 from phix.core.source import Source
 
 

@@ -11,7 +11,7 @@ taken has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +26,7 @@ from phix.core.graph import map_entries
 from phix.core.interpreter import Interpreter
 from phix.core.later import call_op, infer
 from phix.core.op import Op
+from phix.core.records import dataclass
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, TensorBase, Tracer
 from phix.core.value_ranges import ValueRange

@@ -13,7 +13,6 @@ about by the pass that assigns kernels:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Union
 
 import numpy as np
@@ -25,6 +24,7 @@ from phix.core.memory_layouts import ANY as ANY
 from phix.core.memory_layouts import LAYOUTS as LAYOUTS
 from phix.core.memory_layouts import is_blocked
 from phix.core.op import Op
+from phix.core.records import dataclass
 
 
 @dataclass(frozen=True)

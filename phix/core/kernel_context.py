@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from phix.core.context import context
 from phix.core.errors import ShapeError, described
 from phix.core.given import BOUND, Kind, takes
 from phix.core.places import Place
+from phix.core.records import dataclass
 
 _MOST_AXES, _MOST_ELEMENTS = 64, 1 << 59  # what an array of NumPy can have
 

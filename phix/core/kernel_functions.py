@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from phix.core.kernel_registry import BACKENDS, Kernel, argument_names
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place, as_place
+from phix.core.records import dataclass
 from phix.core.rules import get_op
 from phix.core.tensor import tensor_of
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar, Union
 
 import numpy as np
@@ -24,6 +23,7 @@ from phix.core.kernel_arguments import KernelKey as KernelKey
 from phix.core.kernel_context import KernelContext as KernelContext
 from phix.core.kernel_context import Unsized as Unsized
 from phix.core.op import Op
+from phix.core.records import dataclass
 from phix.core.rules import get_op
 
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from phix.core import dims as dm
@@ -11,6 +10,7 @@ from phix.core.dims import DimLike, Shape, Symbol
 from phix.core.dtypes import as_dtype
 from phix.core.errors import DTypeError, ShapeError, described, shown
 from phix.core.given import is_int
+from phix.core.records import dataclass
 
 _NO_AXES: frozenset[str] = frozenset()
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phix.core import rule_modules
 from phix.core.dtypes import STORAGE
+from phix.core.records import dataclass, field
 
 
 class _Required:

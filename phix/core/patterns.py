@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 from phix.core import dtypes as dt
 from phix.core import registries, rewrites, rule_modules
 from phix.core.graph import Equation, Graph, Literal, Variable, flat
+from phix.core.records import dataclass, field
 
 
 # -- what patterns are made of ---------------------------------------------------------------
@@ -154,7 +155,7 @@ registries.contents(_PATTERNS)
 
 def known() -> dict[str, Pattern]:
     """All patterns by name."""
-    rule_modules.import_for(rule_modules.REWRITES)
+    rule_modules.import_for(rule_modules.PATTERNS)
     return _PATTERNS
 
 
@@ -166,7 +167,7 @@ def pattern(name: str, what: str, gives: str) -> Callable[[Callable[..., Node]],
     """
 
     def decorator(function: Callable[..., Node]) -> Pattern:
-        rule_modules.import_before(rule_modules.REWRITES)
+        rule_modules.import_before(rule_modules.PATTERNS)
         rewrites.add(name, "places", what)
         values = [AnyValue(p) for p in inspect.signature(function).parameters]
         _PATTERNS[name] = Pattern(name, what, gives, function(*values))

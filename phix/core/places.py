@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from phix.core import registries
 from phix.core.arrays import read_only as read_only_array
 from phix.core.context import context, note_registration
 from phix.core.errors import DeviceError, OutOfMemoryError, shown
+from phix.core.records import dataclass
 
 
 @dataclass(frozen=True)

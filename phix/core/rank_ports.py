@@ -6,11 +6,10 @@ process: programs are passed it as a constant, so no address is ever part of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from phix.core.errors import CollectiveError
+from phix.core.records import dataclass
 
 # Dtypes, by their letters, that MPI adds as NumPy does, floats, complex numbers and ints; and its
 # names for them. All else goes as bytes.

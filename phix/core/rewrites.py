@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from phix.core import registries, rule_modules
 from phix.core.context import context, note_block
 from phix.core.errors import ArgumentError
+from phix.core.records import dataclass
 
 STAGES = ("graph", "places", "fusion", "loops")
 
@@ -32,7 +32,7 @@ registries.contents(_REWRITES)
 
 def known() -> dict[str, Rewrite]:
     """All rewrites by name, those of algebra and patterns too."""
-    rule_modules.import_for(rule_modules.REWRITES)
+    rule_modules.import_for(rule_modules.PATTERNS)
     return _REWRITES
 
 

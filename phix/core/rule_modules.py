@@ -15,7 +15,8 @@ from typing import Any
 from phix.core import stack
 
 # Subjects besides files of the op table, as ``yaml/pointwise.yaml``.
-REWRITES = "rewrites"  # algebra and patterns
+REWRITES = "rewrites"  # algebra
+PATTERNS = "patterns"  # and algebra, whose rewrites are listed first
 JETS = "rules of jets"
 KIND_KERNELS = "kernels of kinds of tensors"
 ALL = "all"

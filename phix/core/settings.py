@@ -15,11 +15,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from phix.core.context import context, note_block
 from phix.core.errors import ArgumentError, described
+from phix.core.records import dataclass
 
 
 def _program(default: Any, unit: str, what: str) -> Any:

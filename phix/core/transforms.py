@@ -6,12 +6,12 @@ Rules may not import interpreters; the interpreters fill these in instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from phix.core.dims import DimLike
 from phix.core.graph import Equation, Graph
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass
 
 Function = Callable[..., Sequence[Any]]  # of flat tensors, to flat tensors
 

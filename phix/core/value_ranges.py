@@ -6,13 +6,13 @@ see ``phix.core.index_ranges``, which has the range of indices beside these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from phix.core.dims import DimLike
 from phix.core.errors import PhixError, TensorValueError
+from phix.core.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ which runs again op by op once its results are not finite.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from phix.core.errors import NonFiniteError
 from phix.core.graph import Graph, Source, flat, graphs_in, map_attrs
 from phix.core.interpreter import Interpreter
 from phix.core.op import Op
+from phix.core.records import dataclass
 from phix.core.rules import OPS
 from phix.core.source import user_source
 from phix.core.tensor import Tensor, TensorBase

@@ -61,4 +61,4 @@ class LoopEngine:
         has_body = op_name in bodies.names() and (
             self.name == CPU.kind or not bodies.is_native(op_name)
         )
-        return has_lowering(op_name) or has_body
+        return has_body or has_lowering(op_name)

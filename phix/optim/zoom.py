@@ -11,7 +11,6 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from phix import ops
@@ -22,6 +21,7 @@ from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DTypeError
 from phix.core.given import FUNCTION, NONE, at_least, one_of, takes
+from phix.core.records import dataclass
 from phix.optim.base import (
     NO_TREE,
     NUMBER,

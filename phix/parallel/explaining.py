@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from phix.core.graph import Literal, flat
+from phix.core.records import dataclass
 from phix.core.source import Source
 from phix.parallel.forms import Move
 from phix.parallel.meshes import Mesh

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from phix import ops
 from phix.api import batching
 from phix.core import dtypes as dt
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass
 from phix.parallel.specs import divided as rows_of
 
 PENDING = "pending"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from phix.core import dtypes as dt
 from phix.core.graph import Equation, Graph, flat
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass, field
 from phix.core.source import Source
 from phix.parallel.forms import MULTIPLIED, TOUCHED, Form, Move, local_bytes
 from phix.parallel.sharding_rules import ShardingRule

@@ -17,7 +17,6 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from phix.core.annotations import PlaceLike
 from phix.core.errors import ArgumentError, FileError, FileFormatError, ShapeError
 from phix.core.given import takes
 from phix.core.places import as_place
+from phix.core.records import dataclass
 from phix.files import saving as files
 from phix.files.reading import Reader
 from phix.files.structure import Writer, is_array

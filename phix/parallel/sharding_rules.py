@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import cmath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from phix.core import dims as dm
@@ -17,6 +17,7 @@ from phix.core import dtypes as dt
 from phix.core.graph import Equation, Literal, flat
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
+from phix.core.records import dataclass, field
 from phix.parallel.forms import elements
 
 Labels = tuple[Any, ...]

@@ -10,7 +10,7 @@ Forms of constants are made here, not when the program runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Union
 
 from phix.core import dtypes as dt
@@ -35,6 +35,7 @@ from phix.core.kernel_registry import Kernel
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place
+from phix.core.records import dataclass
 from phix.core.tensor import Tensor
 from phix.interpreters.decompose import decompose
 from phix.interpreters.infer_meta import infer

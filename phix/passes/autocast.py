@@ -7,7 +7,6 @@ low dtype in the new one; all others keep their dtypes, and so do the inputs and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from phix.core.graph import Graph, flat, map_attrs, map_entries
 from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
+from phix.core.records import dataclass
 from phix.core.rules import OPS
 from phix.core.tensor import Tensor
 from phix.interpreters.infer_meta import infer

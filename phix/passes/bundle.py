@@ -10,7 +10,7 @@ as before, to the bit.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from phix import ops
@@ -27,6 +27,7 @@ from phix.core.graph import (
     map_entries,
 )
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass, field
 from phix.core.rules import OPS
 from phix.interpreters.decompose import decompose
 from phix.interpreters.stage import finish, trace

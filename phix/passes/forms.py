@@ -7,7 +7,7 @@ transposition or a cast, made when the first asks for it; of a constant, it is m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from phix.core.kernel_registry import Kernel, KernelKey
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place
+from phix.core.records import dataclass
 from phix.core.rules import OPS
 from phix.core.tensor import Tensor
 

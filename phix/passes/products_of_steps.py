@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from phix import ops
@@ -22,6 +22,7 @@ from phix.core import dtypes as dt
 from phix.core import rewrites, stack
 from phix.core.graph import Constant, Equation, Graph, Variable, flat, map_attrs, map_entries
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass, field
 from phix.core.rules import OPS
 from phix.interpreters.stage import finish, trace
 

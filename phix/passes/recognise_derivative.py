@@ -9,7 +9,7 @@ read on the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from phix.core import dtypes as dt
@@ -27,6 +27,7 @@ from phix.core.graph import (
     map_entries,
 )
 from phix.core.patterns import Finder, Match, Pattern
+from phix.core.records import dataclass
 from phix.interpreters.equal_calls import attr_key, may_swap
 from phix.interpreters.stage import finish, trace
 from phix.interpreters.vjp import vjp

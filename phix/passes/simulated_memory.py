@@ -11,7 +11,6 @@ from __future__ import annotations
 import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from phix.core.analysis import HeldVariable
@@ -25,6 +24,7 @@ from phix.core.graph import (
     map_entries,
     named_axes,
 )
+from phix.core.records import dataclass, field
 
 # A run that computes more than this many times as much again is given up.
 _MOST_AGAIN = 4

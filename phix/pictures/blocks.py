@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 from unicodedata import east_asian_width
 
 from phix.core import dims as dm
 from phix.core.graph import Variable
+from phix.core.records import dataclass
 from phix.pictures.layout import Box, Link, Point, arrange
 
 LETTER, SMALL_LETTER, LINE = 7.3, 6.1, 15.0  # widths and height of letters, 12 and 10 px high

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
+
+from phix.core.records import dataclass, field
 
 GAP, ROW_GAP = 16.0, 40.0  # between boxes of a layer, and between layers
 NEAR_GAP = 16.0  # below the first layer and above the last, where these are marked so

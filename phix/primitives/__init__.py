@@ -27,7 +27,8 @@ _BESIDES = {
     "transformation": ("collective", "ranks", "callback", "custom", "pointwise"),
 }
 _OF_NO_FILE = {
-    rule_modules.REWRITES: ("simplifications", "index_simplifications", "recognition"),
+    rule_modules.REWRITES: ("simplifications", "index_simplifications"),
+    rule_modules.PATTERNS: ("simplifications", "index_simplifications", "recognition"),
     rule_modules.JETS: ("jet", "jet_series", "jet_control_flow", "jet_linalg"),
     rule_modules.KIND_KERNELS: ("selected_rows",),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from phix import ops
@@ -10,6 +9,7 @@ from phix.core import dims as dm
 from phix.core import rules
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass
 from phix.core.windows import Pads, explicit_paddings, window_counts
 from phix.primitives.pointwise import conj
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from phix import ops
 from phix.core import context, rules
 from phix.core.errors import DifferentiationError
 from phix.core.graph import Graph
+from phix.core.records import dataclass
 from phix.core.transforms import transforms
 from phix.core.varying import along
 from phix.primitives.carried import Carried

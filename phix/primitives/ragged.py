@@ -7,7 +7,6 @@ order, or to give them places of their own, each row of a result looks for the s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from phix.core import rules
 from phix.core.context import axis_size
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError, TensorValueError
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass
 from phix.core.source import at_user_line
 from phix.core.tensor import TensorBase, Tracer
 from phix.primitives.collective import with_axis_moved

@@ -7,7 +7,6 @@ values that are not: what takes the one to the other has as its transpose what g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from phix import ops
@@ -15,6 +14,7 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass
 from phix.core.transforms import transforms
 from phix.primitives import ragged
 from phix.primitives.carried import Carried

@@ -7,7 +7,6 @@ on one side, they are put in order there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from phix.core import rules
 from phix.core.attrs import as_dim
 from phix.core.context import axis_size
 from phix.core.errors import DTypeError, ShapeError, TensorValueError
+from phix.core.records import dataclass
 from phix.core.source import at_user_line
 from phix.primitives.communication import ring
 from phix.primitives.ragged import at_each_run, numeral, picked, starts

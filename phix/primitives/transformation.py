@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from phix import ops
@@ -18,6 +17,7 @@ from phix.core.graph import (
     symbols_of,
 )
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass
 from phix.core.tensor import Tracer
 from phix.core.transforms import Split, transforms
 from phix.primitives.flat import (

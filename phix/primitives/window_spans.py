@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.records import dataclass
 from phix.primitives.positions import numbers
 
 

@@ -7,13 +7,13 @@ gathers, so that no two writes meet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
 from phix.core import rules
 from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.records import dataclass
 from phix.primitives import axes as ax
 from phix.primitives.convolution import MOST
 from phix.primitives.positions import numbers, to_axis

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError, described
 from phix.core.given import TEXT, takes
+from phix.core.records import dataclass
 from phix.sparse.tensors import (
     SparseCooTensor,
     as_sparse,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from phix.core.dtypes import BY_NAME
 from phix.core.errors import OpTableError
 from phix.core.op import Arg, Op, Output
+from phix.core.records import dataclass
 from phix.table.definition import JVP_KINDS, make_op, parse_dtypes, parse_traits
 from phix.table.schema import (
     nearest,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError
 from phix.core.given import FUNCTION, NAMES, NONE, at_least, takes
+from phix.core.records import dataclass
 from phix.testing import derivatives, meanings
 from phix.testing.comparison import about, close, require, same_dtypes, tolerance_of, widest
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phix.kernels.cpu import jit, long_loops
+from phix.kernels.cpu.level import has_masks
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form
 from phix.kernels.loops.nodes import Store
@@ -100,7 +101,7 @@ def _is_masked(loop: ir.For) -> bool:
     """
     sizes = [s.buffer.dtype.itemsize for s in loop.body if isinstance(s, Store)]
     sizes += [t.dtype.itemsize for s in loop.body if isinstance(s, ir.Assign) for t in s.targets]
-    if not jit.has_masks() or not sizes or not _stays_rolled(loop) or _only_adds(loop):
+    if not has_masks() or not sizes or not _stays_rolled(loop) or _only_adds(loop):
         return False
     lanes = 64 // max(sizes)
     is_short = lanes < loop.extent.data < _MOST_MASKED * lanes

@@ -11,12 +11,12 @@ import ctypes
 import importlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib import machinery
 from importlib.util import find_spec
 from typing import Any
 
+from phix.core.records import dataclass
 from phix.kernels.cpu import faults
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}

@@ -11,9 +11,9 @@ one row into the next, are computed and not stored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 
+from phix.core.records import dataclass
 from phix.kernels.cpu import jit
 from phix.kernels.cpu.advice import ROLLED
 from phix.kernels.cpu.direct_products import told

@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import NamedTuple
 
+from phix.core.records import dataclass
 from phix.kernels.cpu import jit
 from phix.kernels.cpu.advice import ROLLED
 from phix.kernels.cpu.product_code import is_direct

@@ -25,12 +25,12 @@ Rows are independent, so that each statement may be run for all rows of a block 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core.records import dataclass
 from phix.kernels.cpu import jit
 from phix.kernels.cpu.row_parts import Rows, takes_long
 from phix.kernels.loops import nodes as ir

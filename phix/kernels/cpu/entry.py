@@ -11,15 +11,10 @@ from __future__ import annotations
 from phix.core import rewrites
 from phix.kernels.cpu import (
     asking,
-    blas,
-    direct_convolutions,
-    direct_products,
     faults,
-    fourier_call,
     jit,
     long_loops,
     parallel_callers,
-    product,
     rank_calls,
     rank_routines,
     streaming,
@@ -83,11 +78,7 @@ class _Entry(Steps):
         parts = []
         for library in sorted(module.libraries):
             own = _declared(library) or streaming.wrapper(library)
-            own = own or direct_products.wrapper(library) or fourier_call.wrapper(library)
-            own = own or direct_convolutions.wrapper(library)
-            if own is None and rewrites.is_on("own_products"):
-                own = product.wrapper(library)
-            text_of, needs = own or blas.wrapper(library)
+            text_of, needs = own or _routine(library)
             parts.append(text_of)
             module.declarations |= set(needs.splitlines())
         self._declare_needs()
@@ -205,6 +196,17 @@ class _PlainEntry(_Entry):
         """Return with what the fault says."""
         status = self.let("load i64, ptr %fault")
         self.lines.append(f"  ret i64 {status}")
+
+
+def _routine(name: str) -> tuple[str, str]:
+    """The text of a routine, and what it needs; most programs call none."""
+    from phix.kernels.cpu import blas, direct_convolutions, direct_products, fourier_call, product
+
+    own = direct_products.wrapper(name) or fourier_call.wrapper(name)
+    own = own or direct_convolutions.wrapper(name)
+    if own is None and rewrites.is_on("own_products"):
+        own = product.wrapper(name)
+    return own or blas.wrapper(name)
 
 
 def _declared(name: str) -> tuple[str, str] | None:

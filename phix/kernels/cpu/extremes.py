@@ -9,12 +9,12 @@ such keys are made side by side, and one instruction waits for the one before.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core.records import dataclass
 from phix.kernels.cpu import jit
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Assign, Declare, For

@@ -1,31 +1,33 @@
-"""From LLVM text to callable machine code, through llvmlite (the compiler library of Numba)."""
+"""Callable machine code: what is in memory, else on disk, else made by the compiler.
+
+The compiler is imported where there is something to compile: a program found on disk needs none.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import hashlib
 import importlib
 import os
 import re
-import threading
+import sys
 import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import lru_cache, partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import llvmlite
-import llvmlite.binding as llvm
 import numpy as np
-from llvmlite.binding.newpassmanagers import NewPassManager
 
 from phix.core import disk_cache, stack
 from phix.core import dtypes as dt
-from phix.kernels.cpu import faults, runtime
-from phix.kernels.cpu.level import level
+from phix.core.digests import sha256
+from phix.core.records import dataclass, field
+from phix.kernels.cpu import faults, host, objects, runtime
+from phix.kernels.cpu.level import VECTORS, level
 from phix.kernels.loops import linked
+
+if TYPE_CHECKING:
+    from phix.kernels.cpu import compiler
 
 # Raise when the convention of ``entry`` or the layout of what it reads changes.
 ENTRY_VERSION = 3
@@ -36,26 +38,29 @@ _PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
 _PROVIDERS |= {"phix_numba_runtime": "..numba.calls"}
 _PROVIDERS |= {f"phix_product_{dtype}": "product_code" for dtype in ("float32", "float64")}
 _PROVIDERS |= {f"phix_fft_{dtype}": "fourier_code" for dtype in ("float32", "float64")}
-_CALLS = re.compile(r"^declare [^@\n]*@(phix_(?!linked_)\w+)\(", re.MULTILINE)
-_LINKED = re.compile(rf"^declare [^@\n]*@({linked.PREFIX}\w+)\(", re.MULTILINE)
+_CALLS = r"(?m)^declare [^@\n]*@(phix_(?!linked_)\w+)\("
 
 _lock = stack.Lock()
 # By key, for as long as somebody can still call it.
 _loaded: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
 _permanent: list[Any] = []  # what holds code that all other code may call
 _provided: set[str] = set()
-_begun: dict[str, _Emission] = {}
+_begun: dict[str, compiler.Emission] = {}
 
-
-# llvmlite calls LLVM under a lock of its own, which threads of ours hold too: see ``_Emission``
-_LLVM: Any = getattr(llvm.ffi.lib, "_lock", contextlib.nullcontext())
 _forking = contextlib.ExitStack()
+
+
+def lock_of_llvm() -> Any:
+    """The lock under which llvmlite calls LLVM, if somebody imported it: threads of ours hold it
+    too, see ``compiler.Emission``."""
+    ffi = sys.modules.get("llvmlite.binding.ffi")
+    return getattr(getattr(ffi, "lib", None), "_lock", contextlib.nullcontext())
 
 
 def _before_fork() -> None:
     """Wait for what other threads compile: in the child LLVM would be half in it for ever."""
     _forking.enter_context(_lock)
-    _forking.enter_context(_LLVM)
+    _forking.enter_context(lock_of_llvm())
 
 
 def _after_fork() -> None:
@@ -78,45 +83,16 @@ class _MethodDefinition(ctypes.Structure):
     ]
 
 
-@lru_cache(maxsize=1)
-def _machine() -> llvm.TargetMachine:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(
-        cpu=level().cpu,
-        features=level().features,
-        opt=3,
-        jit=True,
-        codemodel="jitdefault",
-    )
-
-
-def _engine() -> llvm.ExecutionEngine:
-    """What puts an object into memory: one an object, as its memory goes only as a whole.
-
-    It compiles nothing: its machine knows no CPU, and the module it begins with, which it would
-    compile with the object, is taken out.
-    """
-    _machine()  # makes the targets known
-    target = llvm.Target.from_default_triple()
-    empty = llvm.parse_assembly("")
-    machine = target.create_target_machine(opt=0, jit=True, codemodel="jitdefault")
-    engine = llvm.create_mcjit_compiler(empty, machine)
-    engine.remove_module(empty)
-    return engine
-
-
 # What besides its source decides the machine code of a program: part of every key on disk.
 FACTS: dict[str, Callable[[], Any]] = {
-    "llvmlite": lambda: llvmlite.__version__,
-    "LLVM": lambda: llvm.llvm_version_info,
-    "system": lambda: llvm.get_process_triple(),  # the form of objects, and how calls are made
+    "llvmlite": lambda: host.llvmlite_version(),
+    "LLVM": lambda: host.facts()["LLVM"],
+    "system": lambda: host.facts()["triple"],  # the form of objects, and how calls are made
     "CPU": lambda: level().cpu,
     "features": lambda: level().features,
     "last cache": lambda: last_cache_bytes(),
     "entry": lambda: ENTRY_VERSION,
-    "vectors": lambda: _VECTORS,
+    "vectors": lambda: VECTORS,
     "objects of Python": lambda: object.__basicsize__,
     "arrays of NumPy": lambda: np.lib.NumpyVersion(np.__version__).major,
 }
@@ -128,13 +104,14 @@ def identity() -> str:
     return repr([(name, fact()) for name, fact in FACTS.items()])
 
 
-_LAST_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")
+_LAST_CACHE = "/sys/devices/system/cpu/cpu0/cache/index3/size"
 
 
 def last_cache_bytes() -> int | None:
     """The size of the CPU's last cache; None where the system does not tell."""
     try:
-        return int(_LAST_CACHE.read_text(encoding="ascii").strip().removesuffix("K")) << 10
+        with open(_LAST_CACHE, encoding="ascii") as file:
+            return int(file.read().strip().removesuffix("K")) << 10
     except (OSError, ValueError):
         return None
 
@@ -157,98 +134,18 @@ def vector_registers() -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1)
-def has_masks() -> bool:
-    """Whether a vector instruction of the CPU can leave out some of its lanes."""
-    return "avx512f" in level().has
-
-
-@lru_cache(maxsize=1)
 def dtypes_with_keys() -> frozenset[np.dtype]:
     """Floats whose vectors are turned into ints of the same order, and compared, in few steps."""
     has = {dt.float32: "sse4.1", dt.float64: "avx512f"}
     return frozenset(d for d, feature in has.items() if feature in level().has)
 
 
-def parsed(text: str) -> llvm.ModuleRef:
-    """The module of a text, with the native functions from outside phix that it calls."""
-    module = llvm.parse_assembly(text)
-    module.triple = llvm.get_process_triple()
-    for name in sorted(set(_LINKED.findall(text))):
-        module.link_in(llvm.parse_assembly(linked.find(name).make()))
-        module.get_function(name).linkage = llvm.Linkage.internal
-    module.verify()
-    return module
-
-
-# What LLVM makes vectors of: lines of a loop's body, and loops. The next is tried where masks of
-# the one before may be lost.
-_VECTORS: tuple[tuple[bool, bool], ...] = ((True, True), (False, True), (False, False))
-
-
-def _optimised(
-    text: str, is_final: bool = False, vectors: tuple[bool, bool] = _VECTORS[0]
-) -> llvm.ModuleRef:
-    """The module after LLVM's passes; with ``is_final``, those alone that find registers.
-
-    Text that has its vectors and loops as they are to be compiles in half the time then.
-    """
-    machine, module = _machine(), parsed(text)
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.slp_vectorization, options.loop_vectorization = vectors
-    builder = llvm.create_pass_builder(machine, options)
-    if not is_final:
-        with _disposed(builder.getModulePassManager()) as every:
-            every.run(module, builder)
-        return module
-    with _disposed(llvm.create_new_function_pass_manager()) as few:
-        few.add_sroa_pass()
-        few.add_instruction_combine_pass()
-        few.add_simplify_cfg_pass()
-        for function in module.functions:
-            if not function.is_declaration:
-                few.run(function, builder)
-    return module
-
-
-def _object(text: str, is_final: bool) -> bytes:
-    """The machine code of a module as an object file."""
-    for vectors in _VECTORS:
-        body = bytes(_machine().emit_object(_optimised(text, is_final, vectors)))
-        if is_final or not may_lose_masks(body):
-            break
-    return body
-
-
-# vmovmskps, vmovmskpd and vpmovmskb from a register, after prefixes of two and of three bytes
-_SIGNS = re.compile(
-    rb"(?:\xc5|\xc4[\x41\x61\xc1\xe1])[\x78\x79\x7c\x7d\xf8\xf9\xfc\xfd][\x50\xd7][\xc0-\xff]"
-)
-
-
-def may_lose_masks(body: bytes) -> bool:
-    """Whether machine code has signs of a vector in an int, of a CPU that has masks.
-
-    Of a comparison with 0, LLVM 22 takes them from the vector itself, and leaves the mask out; it
-    overlooks that the mask is read once more where that instruction also writes it (its
-    X86CompressEVEX), which then reads whatever was there. One program in a hundred has any.
-    """
-    return has_masks() and _SIGNS.search(body) is not None
-
-
-@contextlib.contextmanager
-def _disposed(manager: Any) -> Iterator[Any]:
-    """A pass manager, given back in the end: llvmlite forgets to, 80 KB for each program."""
-    try:
-        yield manager
-    finally:
-        NewPassManager._dispose(manager)
-        manager.detach()
-
-
 def assembly(text: str) -> str:
     """The machine code of a module as assembly text."""
+    from phix.kernels.cpu import compiler
+
     with _lock:
-        return str(_machine().emit_assembly(_optimised(text.replace("@ENTRY", "@entry"))))
+        return compiler.assembly(text.replace("@ENTRY", "@entry"))
 
 
 @dataclass(frozen=True)
@@ -270,7 +167,7 @@ def code_of(text: str) -> Code:
     with _lock:
         found = _loaded.get(key)
         if found is None:
-            calls = tuple(sorted(set(_CALLS.findall(text))))
+            calls = tuple(sorted(set(re.findall(_CALLS, text))))
             _provide(calls)
             name = _name(key)
             engine, (address,) = _load(key, text.replace("@ENTRY", f"@{name}"), (name,))
@@ -320,7 +217,7 @@ def _key(text: str | partial[str]) -> str:
         source, made = disk_cache.source_digest(), text.func
         known = (made.__module__, made.__qualname__, text.args, source)
         text = text() if source is None else repr(known)
-    return hashlib.sha256((identity() + text).encode()).hexdigest()
+    return sha256((identity() + text).encode()).hexdigest()
 
 
 def _name(key: str) -> str:
@@ -335,7 +232,9 @@ def _load(
     if body is None:
         body = begun.result() if begun else None
         if body is None:
-            body = _object(text if isinstance(text, str) else text(), is_final)
+            from phix.kernels.cpu import compiler
+
+            body = compiler.object_of(text if isinstance(text, str) else text(), is_final)
         if isinstance(text, partial) or _is_for_all(text):
             disk_cache.save(key, body)
     return _linked(body, names)
@@ -343,7 +242,7 @@ def _load(
 
 def _is_for_all(text: str) -> bool:
     """Whether the native functions from outside phix in a text are the same in other processes."""
-    found = [linked.find(name) for name in _LINKED.findall(text)]
+    found = [linked.find(name) for name in re.findall(linked.DECLARED, text)]
     return all(f.is_lasting and not _has_addresses(f.make()) for f in found)
 
 
@@ -352,46 +251,28 @@ def _has_addresses(text: str) -> bool:
     return "@numba.dynamic.globals." in text
 
 
-class _Emission(threading.Thread):
-    """A module on its way to machine code, beside Python: LLVM needs no lock of the interpreter.
-
-    One long call is all that the thread makes. Each return from a call waits until another thread
-    lets the interpreter go, which takes that one as long as a good part of the work.
-    """
-
-    def __init__(self, module: llvm.ModuleRef) -> None:
-        super().__init__()
-        self.module = module
-        self.body: bytes | None = None  # None in the end: it went wrong, as it will again
-        self.start()
-
-    def run(self) -> None:
-        with contextlib.suppress(Exception):
-            self.body = _machine().emit_object(self.module)
-
-    def result(self) -> bytes | None:
-        self.join()
-        return self.body
-
-
 def begin(text: partial[str]) -> None:
     """Start on the machine code of final text that will soon be asked for, if no disk has it."""
     with _lock:
         key = _key(text)
         if key not in _begun and not disk_cache.has(key):
-            _begun[key] = _Emission(_optimised(text(), is_final=True))
+            from phix.kernels.cpu import compiler
+
+            _begun[key] = compiler.Emission(text())
 
 
 def _linked(body: bytes, names: tuple[str, ...]) -> tuple[Any, tuple[int, ...]]:
     """What holds an object in memory, and the addresses of functions in it."""
     _bind_routines(body)
-    engine = _engine()
-    engine.add_object_file(llvm.ObjectFileRef.from_data(body))
-    engine.finalize_object()
-    found = tuple(int(engine.get_function_address(name)) for name in names)
+    loaded: objects.Loaded | compiler.Placed | None = objects.loaded(body)
+    if loaded is None:
+        from phix.kernels.cpu import compiler
+
+        loaded = compiler.loaded(body)
+    found = tuple(loaded.address(name) for name in names)
     if not all(found):
         raise RuntimeError(f"the compiled object lacks one of the functions {names}")
-    return engine, found
+    return loaded, found
 
 
 def _bind_routines(code: bytes) -> None:
@@ -451,5 +332,5 @@ def is_provided(name: str) -> bool:
 
 def add_symbol(name: str, address: int) -> None:
     """Make a native function known to compiled code under ``name``."""
-    llvm.add_symbol(name, address)
+    objects.SYMBOLS[name] = address
     _provided.add(name)

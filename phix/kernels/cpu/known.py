@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from phix.core import dims as dm
+from phix.core.records import dataclass, field
 from phix.kernels.cpu import faults, parallel_callers, pool, rank_routines
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.llvm import Parameter

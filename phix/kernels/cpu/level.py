@@ -7,14 +7,16 @@ that differ. It is read when the first program is compiled.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import lru_cache
 
-import llvmlite.binding as llvm
-
 from phix.core.errors import ArgumentError
+from phix.core.records import dataclass
+from phix.kernels.cpu import host
 
 NATIVE = "native"
+# What LLVM makes vectors of: lines of a loop's body, and loops. The next is tried where masks of
+# the one before may be lost.
+VECTORS: tuple[tuple[bool, bool], ...] = ((True, True), (False, True), (False, False))
 _V2 = frozenset(["cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2"])
 _V3 = _V2 | frozenset(["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"])
 _V4 = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
@@ -48,12 +50,11 @@ def level() -> Level:
         ArgumentError: ``PHIX_CPU`` names no level of this machine's kind, or one above it.
     """
     name = os.environ.get("PHIX_CPU", "").strip() or NATIVE
-    found = llvm.get_host_cpu_features()
-    has = frozenset(feature for feature, is_on in found.items() if is_on)
+    found = host.facts()
+    has = frozenset(f[1:] for f in found["features"].split(",") if f.startswith("+"))
     if name == NATIVE:
-        cpu = llvm.get_host_cpu_name()
-        return Level(cpu, found.flatten() + _tuning(cpu), has)
-    architecture = llvm.get_process_triple().partition("-")[0].replace("arm64", "aarch64")
+        return Level(found["CPU"], found["features"] + _tuning(found["CPU"]), has)
+    architecture = found["triple"].partition("-")[0].replace("arm64", "aarch64")
     levels = _LEVELS.get(architecture, {})
     if name not in levels:
         known = ", ".join((NATIVE, *levels))
@@ -72,3 +73,9 @@ def level() -> Level:
 def _tuning(cpu: str) -> str:
     """What LLVM does not know of a CPU: AMD's gather no faster than by one load after another."""
     return ",+prefer-no-gather" if cpu.startswith("znver") else ""
+
+
+@lru_cache(maxsize=1)
+def has_masks() -> bool:
+    """Whether a vector instruction of the CPU can leave out some of its lanes."""
+    return "avx512f" in level().has

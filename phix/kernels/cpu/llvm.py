@@ -14,7 +14,7 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.cpu import direct_convolutions, direct_products, extremes, faults, streaming
+from phix.kernels.cpu import extremes, faults, streaming
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.advice import APART_IN_LANES, advice, is_of_lanes
 from phix.kernels.loops import linked
@@ -383,6 +383,8 @@ class _Printer:
         self.forget(set(statement.targets))
 
     def _librarycall(self, statement: ir.LibraryCall) -> None:
+        from phix.kernels.cpu import direct_convolutions, direct_products  # most programs call none
+
         name, passed = statement.name, statement.arguments
         for routines in (direct_products, direct_convolutions):
             own = routines.name_of(statement)

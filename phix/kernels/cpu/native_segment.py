@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from phix.core import dims as dm
+from phix.core.records import dataclass
 from phix.kernels.loops.nodes import Buffer, Step
 from phix.kernels.scalar import language as sc
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phix.core import dims as dm
+from phix.core.records import dataclass
 from phix.core.size_checks import Check
 from phix.kernels.cpu.results import allocator
-from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.nodes import LoopProgram
+
+if TYPE_CHECKING:  # what a program from disk asks stands in its graph
+    from phix.kernels.loops import nodes as ir
+    from phix.kernels.loops.nodes import LoopProgram
 
 ROWS = 1024  # of the table, for each check
 UNKNOWN = int(np.iinfo(np.int64).min)  # a size that is not computed yet
@@ -77,4 +79,6 @@ def questions(program: LoopProgram, known: set[dm.Symbol]) -> Questions:
 
 
 def checked(steps: list[ir.Step]) -> list[Any]:
+    from phix.kernels.loops import nodes as ir
+
     return [s for s in ir.walk_steps(steps) if isinstance(s, ir.BindStep) and s.check is not None]

@@ -22,10 +22,10 @@ lies vector by vector, so that it stays in registers.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import reduce
 
 from phix.core import dtypes as dt
+from phix.core.records import dataclass
 from phix.kernels.cpu import jit
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form

@@ -1,15 +1,14 @@
 """Programs in the disk cache: found by the traced graph, so a hit neither lowers nor prints.
 
-An entry is a line of JSON, which names the object with the machine code, the native functions that
-it calls, and its constants: numbers of the graph's own, or values that rules made, which follow.
+An entry is a literal of Python on a line, which names the object with the machine code, the native
+functions that it calls, and its constants: numbers of the graph's own, or values that rules made,
+which follow.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,9 +17,11 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import disk_cache, libraries, rewrites, settings
 from phix.core import dtypes as dt
+from phix.core.digests import sha256
 from phix.core.engines import as_array
 from phix.core.fingerprint import fingerprint
 from phix.core.graph import Graph, graphs_in
+from phix.core.records import dataclass
 from phix.kernels.cpu import jit
 from phix.kernels.cpu.questions import NO_QUESTIONS, Questions
 
@@ -52,7 +53,7 @@ def key(graph: Graph, contiguous: tuple[bool, ...], donated: tuple[int, ...] = (
         return None
     switches = (sorted(rewrites.left_out()), settings.deciding(), libraries.pinned())
     parts = (jit.identity(), source, switches, graph_print, contiguous, donated)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    return sha256(repr(parts).encode()).hexdigest()
 
 
 def _constants_in(graph: Graph) -> Iterator[Any]:
@@ -94,7 +95,7 @@ def keep(key: str, graph: Graph, call: NativeCall) -> None:
         "constants": constants,
         "reused": call.reused,
     }
-    disk_cache.save(key, json.dumps(head).encode() + b"\n" + content)
+    disk_cache.save(key, repr(head).encode() + b"\n" + content)
 
 
 def recall(key: str, graph: Graph) -> NativeCall | None:
@@ -104,10 +105,10 @@ def recall(key: str, graph: Graph) -> NativeCall | None:
         return None
     line, _, content = entry.partition(b"\n")
     try:
-        head = json.loads(line)
+        head = ast.literal_eval(line.decode())
         name, calls, reused = str(head["object"]), tuple(head["calls"]), tuple(head["reused"])
         values = list(_recalled_values(head["constants"], content, graph))
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, SyntaxError, LookupError, TypeError, AttributeError):
         return None  # no entry as this version writes it
     code = jit.recalled(name, calls) if _is_sound(name, calls, reused, graph) else None
     if code is None:

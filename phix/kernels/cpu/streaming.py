@@ -15,12 +15,12 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import settings
+from phix.core.records import dataclass
 from phix.kernels.cpu import jit
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain, product
 from typing import TypeVar
+
+from phix.core.records import dataclass
 
 # What LLVM calls a dtype, and its bytes.
 KINDS = {"float32": ("float", 4), "float64": ("double", 8)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from phix.core import dtypes as dt
 from phix.core.engines import environment
 from phix.core.errors import ArgumentError
 from phix.core.graph import Equation, Graph
+from phix.core.records import dataclass
 from phix.kernels.cpu import jit
 from phix.kernels.cpu.entry import _Entry
 from phix.kernels.cpu.memory import CpuExplanation

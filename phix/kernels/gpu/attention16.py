@@ -9,11 +9,11 @@ product with the values.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 from phix.core import dtypes as dt
+from phix.core.records import dataclass
 from phix.kernels.gpu import instructions as ins
 from phix.kernels.gpu.attention import Attention
 from phix.kernels.gpu.routines import RoutineText

@@ -13,7 +13,6 @@ import ctypes
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from typing import Any
@@ -26,6 +25,7 @@ from phix.core.errors import DeviceError
 from phix.core.kernel_context import KernelContext
 from phix.core.kernel_registry import register_kernel
 from phix.core.precision import matmul_precision
+from phix.core.records import dataclass
 from phix.core.windows import explicit_paddings
 from phix.kernels.gpu import device, libraries
 

@@ -18,7 +18,7 @@ import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from math import prod
@@ -33,6 +33,7 @@ from phix.core.errors import DeviceError
 from phix.core.kernel_context import KernelContext
 from phix.core.kernel_registry import register_kernel
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass
 from phix.kernels.gpu import cudnn, device, libraries, nvrtc
 
 log = logging.getLogger("phix.kernels")

@@ -9,8 +9,8 @@ the other, and a step waits for those of other lanes by events.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 
+from phix.core.records import dataclass
 from phix.kernels.gpu.factors import Factor
 from phix.kernels.gpu.products import SIDE_BY_SIDE, Product
 from phix.kernels.gpu.routines import Routine

@@ -7,7 +7,6 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -19,6 +18,7 @@ from phix.core.errors import DeviceError
 from phix.core.kernel_context import KernelContext
 from phix.core.places import Place
 from phix.core.precision import matmul_precision
+from phix.core.records import dataclass
 from phix.kernels.gpu import cublas, host_steps, nccl, nvrtc
 from phix.kernels.gpu.cusolver import Solver
 from phix.kernels.gpu.dependences import lanes

@@ -15,9 +15,9 @@ A thread has packs of neighbouring elements: thread t those number t, t + thread
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import cached_property
 
+from phix.core.records import dataclass
 from phix.kernels.gpu import mapping
 from phix.kernels.gpu.mapping import Nest, Spread
 from phix.kernels.loops import nodes as ir

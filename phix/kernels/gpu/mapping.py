@@ -9,11 +9,11 @@ independent but for scalars that all of them combine into, in any order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core.records import dataclass, field
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import is_one_digit, never_repeats
 from phix.kernels.loops.nodes import Assign, Buffer, Declare, For, Kernel, Statement, Store

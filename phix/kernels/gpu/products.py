@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core.records import dataclass
 from phix.kernels.gpu.runtime import Batch
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, For, LibraryCall, Pointer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import HostStep, Step
 

@@ -12,7 +12,7 @@ an odd number of sixteen bytes apart.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from phix.core.records import dataclass
 
 WARP = 32
 # Threads of a warp along a row, and how many rows of them it has.

@@ -7,12 +7,12 @@ of the kernels is compiled as C++ and run block by block.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from phix.core.kernel_context import KernelContext
+from phix.core.records import dataclass
 from phix.kernels.gpu.nccl import Link
 
 # The numbers of the works before a work that it waits for.

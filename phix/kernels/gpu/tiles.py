@@ -7,10 +7,10 @@ brings what they read into shared memory, its threads in the order in which that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from phix.core import dtypes as dt
+from phix.core.records import dataclass
 from phix.kernels.gpu.mapping import Nest
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import linear_form

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from phix.core import rewrites
 from phix.core.dims import DimLike, Shape
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass, field
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.dim_expressions import ZERO as ZERO
 from phix.kernels.loops.dim_expressions import DimExpressions

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from phix.core.records import dataclass
 from phix.kernels.loops.nodes import HostStep, StartStep, WaitStep
 
 # So many steps between ranks are under way at once, at most. Each has a slot for what is waited

@@ -8,10 +8,12 @@ digest of all that decides the code, so that programs with one name in them do t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from phix.core.records import dataclass
+
 PREFIX = "phix_linked_"
+DECLARED = rf"(?m)^declare [^@\n]*@({PREFIX}\w+)\("  # in LLVM's text
 
 
 @dataclass(frozen=True)

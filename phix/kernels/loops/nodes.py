@@ -12,7 +12,6 @@ complex buffer takes one more index, 0 for the real and 1 for the imaginary part
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Union
 
 import numpy as np
@@ -21,6 +20,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import settings
 from phix.core.dims import Shape
+from phix.core.records import dataclass, field
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Complex, Expr
 

@@ -7,12 +7,12 @@ loop, the second the last, the others any. Data that users give may be any numbe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from phix.core.records import dataclass, field
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import For, Kernel
 from phix.kernels.scalar import language as sc

@@ -9,8 +9,8 @@ a loop over what an earlier one has left runs as often as that did.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Step
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core.records import dataclass
 
 if TYPE_CHECKING:
     from phix.kernels.loops.nodes import For

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rewrites
 from phix.core.errors import VerificationError
+from phix.core.records import dataclass, field
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import sampling, slot_check
 from phix.kernels.loops.calls import CallStep

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from phix.core import dims as dm
@@ -14,6 +13,7 @@ from phix.core import rewrites
 from phix.core.graph import Equation
 from phix.core.kernel_registry import provides
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, buffer_value, constant
 from phix.kernels.loops.nodes import Buffer, Element, LibraryCall, Pointer

@@ -8,7 +8,6 @@ taken stands in the table at the end.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from phix.core import rewrites
 from phix.core.dims import DimLike
 from phix.core.kernel_registry import provides
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass
 from phix.core.windows import Pads, explicit_paddings
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value, constant

@@ -22,7 +22,7 @@ from phix.kernels.loops.builder import ZERO, Builder, Value, buffer_value
 from phix.kernels.loops.nodes import Buffer, Element, LoopProgram
 from phix.kernels.lowering import fusion, library_step, linked_step
 from phix.kernels.lowering.accumulation import accumulated, chosen, covered
-from phix.kernels.lowering.registry import RULES, Task, load_families
+from phix.kernels.lowering.registry import RULES, Task, load
 from phix.kernels.scalar import expansion
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
@@ -39,7 +39,6 @@ def lower(
     Raises:
         KernelNotFoundError: a primitive has neither a lowering nor a scalar body.
     """
-    load_families()
     symbols: dict[dm.Symbol, None] = {}
     for variable in graph.inputs:
         for d in variable.meta.dims:
@@ -65,6 +64,7 @@ class GraphLowering:
 
     def __init__(self, builder: Builder, graph: Graph, inputs: Sequence[Value]) -> None:
         self.builder, self.graph = builder, accumulated(graph)
+        load(*[e.op.name for e in self.graph.equations if "pointwise" not in e.op.traits])
         self.covered = covered(self.graph)
         self.chosen = chosen(self.graph)
         self.uses = Counter(a for e in self.graph.equations for a in gr.flat(e.inputs))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -19,6 +18,7 @@ from phix.core import dtypes as dt
 from phix.core import rewrites
 from phix.core.meta import MetaTensor
 from phix.core.rank_ports import ADDED, BEGUN, BYTES, MOST, PLACES, Port
+from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value, buffer_value
 from phix.kernels.loops.calls import CallStep

@@ -5,42 +5,44 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from phix.core import registries, rule_modules
 from phix.core.graph import Equation
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass
 from phix.core.rules import note_origin
 from phix.core.source import Source
 from phix.kernels.loops.builder import Builder
 
-_FAMILIES = (
-    "shape",
-    "boxes",
-    "ranks",
-    "reduction",
-    "scan",
-    "recurrence",
-    "contraction",
-    "attention",
-    "attention_grad",
-    "factorisation",
-    "solve",
-    "convolution",
-    "fft",
-    "spectral",
-    "indexing",
-    "scatter",
-    "positions",
-    "sorting",
-    "sparse_products",
-    "topk",
-    "random",
-    "control_flow",
-    "callback",
-)
+# The modules with rules of phix, and the ops that each has rules of.
+_FAMILIES = {
+    "shape": "full unsqueeze squeeze reshape expand transpose slice strided_slice split_with_num "
+    "split flip roll diagonal arange",
+    "boxes": "slice_put concat pad",
+    "ranks": "rank_step",
+    "reduction": "sum prod max min any all",
+    "scan": "cumsum cumprod argmax argmin reduce_as",
+    "recurrence": "linear_recurrence cummax cummin",
+    "contraction": "matmul",
+    "attention": "attention",
+    "attention_grad": "attention_grad",
+    "factorisation": "lu lu_permutation cholesky",
+    "solve": "triangular_solve lu_solve",
+    "convolution": "conv2d",
+    "fft": "fft_c2c fft_r2c fft_c2r",
+    "spectral": "qr svd eigh eig",
+    "indexing": "gather gather_nd take_along_axis",
+    "scatter": "scatter scatter_nd_add index_put put_along_axis",
+    "positions": "true_positions",
+    "sorting": "sort argsort",
+    "sparse_products": "sparse_product_counts sparse_product_columns sparse_product_terms",
+    "topk": "topk",
+    "random": "random_bits",
+    "control_flow": "scan while_loop branch dim_value",
+    "callback": "optimization_barrier io_copy io_copy_like pure_callback debug_callback",
+}
+_FAMILY_OF = {op_name: family for family, names in _FAMILIES.items() for op_name in names.split()}
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def lowering(
 
     def decorator(rule: Callable[..., Any]) -> Callable[..., Any]:
         if not rule_modules.is_own():
-            load_families()  # what somebody else registers takes the place of phix's own
+            load(op_name)  # what somebody else registers takes the place of phix's own
         note_origin(op_name)
         rule_modules.note(("lowerings", op_name))
         takes_task = "task" in inspect.signature(rule).parameters
@@ -111,14 +113,15 @@ def lowering(
     return decorator
 
 
-@lru_cache(maxsize=1)
-def load_families() -> None:
-    """Have all rules registered."""
-    for family in _FAMILIES:
-        importlib.import_module(f"phix.kernels.lowering.{family}")
+def load(*op_names: str) -> None:
+    """Have the rules of these ops registered; of one that is not in the table, those of all."""
+    for name in op_names:
+        if name not in RULES:
+            for family in (_FAMILY_OF[name],) if name in _FAMILY_OF else _FAMILIES:
+                importlib.import_module(f"phix.kernels.lowering.{family}")
 
 
 def has_lowering(op_name: str) -> bool:
-    """Whether the op has a lowering of its own."""
-    load_families()
+    """Whether the op has a lowering of its own; whose module says which libraries it calls."""
+    load(op_name)
     return op_name in RULES

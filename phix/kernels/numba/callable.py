@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numba
@@ -27,6 +26,7 @@ from phix.core.dims import DimLike
 from phix.core.errors import ArgumentError, KernelError, OutOfMemoryError, PhixError, ShapeError
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
+from phix.core.records import dataclass, field
 from phix.kernels.cpu import faults, jit
 from phix.kernels.cpu.entry import native_text
 from phix.kernels.cpu.known import DATA, DIMS, STRIDES

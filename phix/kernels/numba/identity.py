@@ -16,13 +16,13 @@ import sys
 import types
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from phix.core.errors import KernelRegistrationError, described
+from phix.core.records import dataclass, field
 from phix.kernels.numba import overloads
 
 # Modules whose functions are known by name and version.

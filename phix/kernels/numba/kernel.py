@@ -11,7 +11,6 @@ import hashlib
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -28,6 +27,7 @@ from phix.core.kernel_registry import as_dtypes, register_kernel
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place
+from phix.core.records import dataclass, field
 from phix.core.rules import get_op
 from phix.kernels.loops import linked
 from phix.kernels.loops.linked import Linked

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.analysis import CostAnalysis
 from phix.core.dims import DimLike
+from phix.core.records import dataclass, field
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Kernel, LibraryCall, LoopProgram, Step
 from phix.kernels.scalar.bottom_up import bottom_up

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from phix.core import rewrites, settings, stages
 from phix.core.analysis import CostAnalysis
 from phix.core.graph import Equation, Graph, Source, Variable
 from phix.core.graph_text import equation_text
+from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.loops.calls import CallStep

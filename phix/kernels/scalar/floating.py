@@ -7,12 +7,12 @@ on there being only one, is therefore written with ``fma``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core.records import dataclass
 from phix.kernels.scalar.language import Expr, Scalar, bitcast, const, fabs, fma, ne, select
 
 _T = TypeVar("_T")

@@ -6,9 +6,8 @@ touches is *aligned*: iteration ``i`` of both stays in the ``i``-th slice of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from phix.core import rewrites, settings, stack
+from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import accesses, is_one_digit, slice_form
 from phix.kernels.loops.effects import Effects, effects_of, may_meet, of_block

@@ -12,13 +12,13 @@ How many pieces there are depends on sizes, not on threads: results are the same
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import is_one_digit
 from phix.kernels.loops.nodes import Assign, Buffer, Declare, For, Kernel, Statement, Store

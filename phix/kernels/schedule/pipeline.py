@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from phix.core import dims as dm
 from phix.core import rewrites, stages
 from phix.core.graph import Graph
+from phix.core.records import dataclass
 from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.nodes import Kernel, LoopProgram
 from phix.kernels.lowering.lower import lower

@@ -8,12 +8,12 @@ than what a change of the inputs in their last bits makes of the results.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core.records import dataclass, field
 from phix.core.stages import LOOPS, Stage
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import text as loop_text

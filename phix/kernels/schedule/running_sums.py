@@ -14,9 +14,8 @@ keep their order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from phix.core import dtypes as dt
+from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Assign, Declare, For, Kernel, LoopProgram, Statement, Store
 from phix.kernels.loops.rewriting import replaced, substituted

@@ -15,10 +15,10 @@ a carry that is updated in place while its columns are summed - it is put into a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 
 from phix.core import dtypes as dt
+from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import divides, factors, linear_form, times
 from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Statement, Store

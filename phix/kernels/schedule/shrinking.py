@@ -7,8 +7,8 @@ again, so one row of memory, which stays in the first cache, does for all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import (
     UNIT,
