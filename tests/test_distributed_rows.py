@@ -222,11 +222,13 @@ def test_results_are_those_of_float64(name: str, dtype: str) -> None:
                 np.testing.assert_allclose(np.asarray(y, float), z, TOLERANCE[dtype], atol)
 
 
-@pytest.mark.parametrize("size", [9, 10, 12, 16, 17, 31, 40])
-def test_rows_have_the_same_bits_wherever_they_stand(size: int) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [7, 8, 9, 10, 12, 16, 17, 31, 40])
+def test_rows_have_the_same_bits_wherever_they_stand(size: int, dtype: str) -> None:
     """In whichever block, and beside however many others that make it a block."""
-    function = phix.jit(lambda x: ops.log_softmax(x, 1), input_spec=[phix.spec(["n", size])])
-    x = array(200, size)
+    spec = [phix.spec(["n", size], dtype)]
+    function = phix.jit(lambda x: ops.log_softmax(x, 1), input_spec=spec)
+    x = array(200, size, dtype=dtype)
     whole = np.asarray(function(x))
     for start, count in ((0, 1), (3, 2), (47, 50), (48, 48), (199, 1), (130, 70)):
         part = np.asarray(function(x[start : start + count].copy()))
