@@ -13,7 +13,7 @@ import phix
 from phix import ops
 from phix.core import dtypes as dt
 from phix.kernels.cpu import jit
-from phix.kernels.cpu.row_vectors import is_one_vector, overlapping_vectors
+from phix.kernels.cpu.row_vectors import fits_mask, overlapping_vectors
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.nodes import Assign, Buffer, Declare, For, Kernel, LoopProgram, Store
@@ -114,7 +114,7 @@ def test_a_kept_row_that_is_read_where_it_was_stored_is_changed() -> None:
     assert len(loops) == -(-SIZE // LANES) + 1  # stores of each vector, and the sum
 
 
-# -- one vector, the last lanes of which a mask leaves out ---------------------------------------
+# -- vectors of which a mask leaves out the last lanes -------------------------------------------
 masks = pytest.mark.skipif(not jit.has_masks(), reason="the CPU has no masks")
 FEW = 10
 SHORT, SHORT_TOO, BYTES = (
@@ -139,15 +139,17 @@ ONE: dict[str, tuple[bool, list[ir.Statement]]] = {
 
 @masks
 @pytest.mark.parametrize("case", ONE)
-def test_which_loops_are_one_vector(case: str) -> None:
+def test_which_loops_have_masks(case: str) -> None:
     wanted, body = ONE[case]
-    assert is_one_vector(For(I, sc.const(FEW, dt.int64), body)) is wanted
-    assert not is_one_vector(For(I, sc.const(LANES + 1, dt.int64), body))
-    assert not is_one_vector(For(I, sc.var("n"), body))
+    assert fits_mask(For(I, sc.const(FEW, dt.int64), body)) is wanted
+    assert fits_mask(For(I, sc.const(4 * LANES, dt.int64), body)) is wanted
+    for size in (4 * LANES + 1, 6):
+        assert not fits_mask(For(I, sc.const(size, dt.int64), body))
+    assert not fits_mask(For(I, sc.var("n"), body))
 
 
 @masks
-@pytest.mark.parametrize("size", range(2, 17))
+@pytest.mark.parametrize("size", [*range(2, 17), 33])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_nothing_beside_a_row_is_touched(size: int, dtype: str) -> None:
     """Neither by what is found of it, in one or in both dtypes, nor by what is stored; and LLVM
@@ -180,7 +182,7 @@ def test_llvm_says_nothing_of_masks(
     monkeypatch.setenv("PHIX_CACHE_DIR", str(tmp_path))
     f = lambda x: x * ops.max(x, 1, keepdim=True) / ops.sum(x, 1, keepdim=True)  # noqa: E731
     g = lambda x: ops.log_softmax(x, 1) + ops.cumsum(x, 1)  # noqa: E731
-    for size in (7, 10, 13):
+    for size in (7, 10, 20):
         x = phix.to_tensor(rows(size))
         for h in (f, g, phix.grad(lambda x: ops.sum(g(x) * x))):
             phix.jit(h)(x)

@@ -23,7 +23,7 @@ WIDE = {64 >> k: f"!llvm.loop !{20 + k}" for k in range(6)}
 # What is said of loads and stores of iterations that are apart, and of a loop of such.
 APART_IN_LANES = ", !llvm.access.group !40"
 LANES = {64 >> k: f"!llvm.loop !{41 + k}" for k in range(6)}
-# What makes it one vector of so many elements, of which the last ones are left out.
+# What makes it one vector of so many elements, some of which are left out in the end.
 PARTLY = {64 >> k: f"!llvm.loop !{50 + k}" for k in range(6)}
 METADATA = (
     "!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}',

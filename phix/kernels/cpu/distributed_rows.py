@@ -20,8 +20,8 @@ operations goes through the elements, or through the sums, of a block of rows in
             for j in range(10): y[10 (48 b + r) + j] = t[10 r + j] / s
 
 Rows are independent, so that each statement may be run for all rows of a block before the next.
-Where the CPU has masks, a row that fits is one vector, and runs have no elements left over that
-are taken one by one: less code, and all rows have the same.
+Where the CPU has masks, no elements of a row or a run are left over that are taken one by one: less
+code, and all rows have the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.kernels.cpu import jit
 from phix.kernels.cpu.row_parts import Rows, takes_long
-from phix.kernels.cpu.row_vectors import is_one_vector
+from phix.kernels.cpu.row_vectors import fits_mask
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import (
     Assign,
@@ -228,7 +228,7 @@ class _Phases:
         body = replaced(phase.body, {outer.index: first + self.row})
         for s in body:
             if isinstance(s, For):  # all rows alike, so that none's bits depend on its place
-                s.is_vector = is_one_vector(s)
+                s.is_vector = fits_mask(s)
         own = {b: _places(b, self.row * size) for b, size in self.rows.own.items()}
         change_accesses(body, own)
         kind = "parallel" if phase.alone else outer.kind

@@ -16,9 +16,8 @@ from phix.kernels.scalar.language import Expr
 _MANY, _MANY_ON_NUMBERS, _MOST = 12, 16, 400
 # So few are made row by row, before and behind those.
 _FEW_BEFORE, _FEW_BEHIND = 2, 8
-# Fewer rows are no block, nor are rows of fewer elements, which LLVM takes side by side, or of
-# fewer in all.
-_LEAST_ROWS, _SHORTEST, _LEAST = 4, 7, 128
+# Fewer rows are no block, nor are rows of fewer elements, or of fewer in all.
+_LEAST_ROWS, _SHORTEST, _LEAST = 4, 3, 128
 
 
 def operations(*roots: Expr, without: Iterable[Expr] = ()) -> set[Expr]:

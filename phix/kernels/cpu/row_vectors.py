@@ -48,6 +48,8 @@ from phix.kernels.schedule.pipeline import Setting
 # Rows of fewer elements are written out; of longer ones, what is left takes little of the time.
 _FEWEST, _MOST_VECTORS = 9, 8
 _FEW_LEFT = 1
+# Of fewer elements a vector is too empty: LLVM takes such rows side by side.
+_FEWEST_IN_MASK, _MOST_IN_MASK = 7, 4
 # Rows that are narrow LLVM takes side by side, which is better for extremes of wide numbers.
 _NARROW = 24
 # So many operations on the vectors of a row are written out, one vector after the other; what is
@@ -72,8 +74,9 @@ def _sizes(body: list[Statement]) -> list[int]:
     return sorted(n for n in sizes if n >= _FEWEST)
 
 
-def is_one_vector(loop: Statement) -> bool:
-    """Whether a loop along a row may be one vector, of which a mask leaves out the last lanes."""
+def fits_mask(loop: Statement) -> bool:
+    """Whether a loop along a row may be one vector, or a few as if they were one, of which a mask
+    leaves out the last lanes."""
     if not jit.has_masks() or not isinstance(loop, For) or loop.extent.fn != "const":
         return False
     steps = [s for s in loop.body if isinstance(s, Assign)]
@@ -81,7 +84,8 @@ def is_one_vector(loop: Statement) -> bool:
         return False
     sizes = {b.dtype.itemsize for b in _touched([loop])}
     sizes |= {t.dtype.itemsize for s in steps for t in s.targets}
-    if not sizes <= {4, 8} or loop.extent.data * max(sizes) > jit.vector_registers()[0]:
+    most = _MOST_IN_MASK * jit.vector_registers()[0] // max(sizes, default=8)
+    if not sizes <= {4, 8} or not _FEWEST_IN_MASK <= loop.extent.data <= most:
         return False
     return all(_step(s) is not None for s in steps) and _is_along(loop) and _is_in_place(loop)
 
@@ -127,7 +131,7 @@ class _Rows:
     def change(self) -> None:
         if self.has_mask:
             for s in ir.walk(self.kernel.body):
-                if isinstance(s, For) and s.extent.data == self.size and is_one_vector(s):
+                if isinstance(s, For) and s.extent.data == self.size and fits_mask(s):
                     s.is_vector = True
             return
         if not self.rows:
