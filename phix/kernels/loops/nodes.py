@@ -54,8 +54,8 @@ class For:
 
     ``kind``: parallel or reduction; independent is parallel whatever the indices seem to say.
     Only a loop that an engine has cut into pieces starts anywhere but at 0. ``is_vector``: its
-    iterations are to be the lanes of one vector, or of several where their number is not known; of a
-    number that is no power of 2, a mask leaves out the last lanes.
+    iterations are to be the lanes of one vector, or of several where their number is not known. A
+    mask leaves out the last lanes where they are no power of 2.
     """
 
     index: Expr
