@@ -28,14 +28,14 @@ _LONGEST = 1 << 16
 
 @rules.simplify("sum_of_put", "the sum of values put into zeros is the sum of the values", "sum")
 def sum_of_put(op: str, x: Any, axis: Any, dtype: Any, keepdim: bool) -> Any:
-    if x.dtype != dtype or dtype == dt.bool_:
+    call = rules.origin(x)
+    if call is None or x.dtype != dtype or dtype == dt.bool_:
         return None
-    padded, args = made_by(x, "pad"), made_by(x, "put_along_axis")
-    if padded is not None and _is_grown_along(padded, axis):
-        return Call("sum", (padded[0], axis, dtype, keepdim))
-    if args is None:
+    if call.op == "pad" and _is_grown_along(call.args, axis):
+        return Call("sum", (call.args[0], axis, dtype, keepdim))
+    if call.op != "put_along_axis":
         return None
-    zeros, indices, values, put_axis, reduce, _ = args
+    zeros, indices, values, put_axis, reduce, _ = call.args
     filled = made_by(zeros, "full")
     if filled is None or not _is_zero(filled[1]) or reduce != "add" or put_axis not in axis:
         return None

@@ -135,15 +135,15 @@ def chosen(graph: Graph) -> set[Equation]:
     """The puts of ``graph`` at one place of each row of a constant, and such paddings."""
     if not rewrites.is_on("put_as_choice"):
         return set()
-    puts = [e for e in graph.equations if e.op.name == "put_along_axis" and _is_one_a_row(e)]
-    pads = {e.outputs[0]: e for e in graph.equations if e.op.name == "pad" and _pads_one(e)}
-    made = {v: e for e in graph.equations for v in gr.flat(e.outputs)} if puts else {}
-    found = {e for e in puts if _constant(e.inputs[0], made) is not None}
-    if pads:  # what reads memory is given memory at once
-        whole = [e.inputs for e in graph.equations if not _reads_elements(e)]
-        for atom in gr.flat((*whole, *graph.outputs)):
-            pads.pop(atom, None)
-    return found | set(pads.values())
+    found = {e for e in graph.equations if e.op.name in _ONE_A_ROW and _ONE_A_ROW[e.op.name](e)}
+    if not found:
+        return found
+    made = {v: e for e in graph.equations for v in gr.flat(e.outputs)}
+    whole = [e.inputs for e in graph.equations if not _reads_elements(e)]
+    has_memory = set(gr.flat((*whole, *graph.outputs)))  # a padding fills it at once
+    pads = {e for e in found if e.op.name == "pad"}
+    puts = {e for e in found - pads if _constant(e.inputs[0], made) is not None}
+    return puts | {e for e in pads if e.outputs[0] not in has_memory}
 
 
 def _pads_one(pad: Equation) -> bool:
@@ -166,6 +166,13 @@ def _is_one_a_row(put: Equation) -> bool:
     into, indices = (atom.meta.dims for atom in put.inputs[:2])  # type: ignore[union-attr]
     row = tuple(1 if k == of_put["axis"] else d for k, d in enumerate(into))
     return dm.same_shape(indices, row)
+
+
+# Ops that may put one value into each row, and of which equations they do.
+_ONE_A_ROW: dict[str, Callable[[Equation], bool]] = {
+    "put_along_axis": _is_one_a_row,
+    "pad": _pads_one,
+}
 
 
 def covered(graph: Graph) -> set[Equation]:
