@@ -13,7 +13,7 @@ import phix
 from phix import ops
 from phix.core import dtypes as dt
 from phix.kernels.cpu import jit
-from phix.kernels.cpu.row_vectors import overlapping_vectors
+from phix.kernels.cpu.row_vectors import fits_mask, overlapping_vectors
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.nodes import Assign, Buffer, Declare, For, Kernel, LoopProgram, Store
@@ -112,6 +112,83 @@ def test_a_kept_row_that_is_read_where_it_was_stored_is_changed() -> None:
     (_, *loops), second = changed(steps)
     assert second not in loops and all(isinstance(s, For) and s.is_vector for s in loops)
     assert len(loops) == -(-SIZE // LANES) + 1  # stores of each vector, and the sum
+
+
+# -- vectors of which a mask leaves out the last lanes -------------------------------------------
+masks = pytest.mark.skipif(not jit.has_masks(), reason="the CPU has no masks")
+FEW = 10
+SHORT, SHORT_TOO, BYTES = (
+    Buffer(name, dtype, (4, FEW), "temp")
+    for name, dtype in (("t2", dt.float32), ("t3", dt.float32), ("t4", dt.int8))
+)
+AT = (sc.var("i0") * FEW + I,)
+LARGEST = Assign((A,), (sc.binary("maximum", A, of(SHORT, *AT)),))
+TOTAL_OF_ALL = Assign((TOTAL,), (TOTAL + of(SHORT, *AT),), True)
+ONE: dict[str, tuple[bool, list[ir.Statement]]] = {
+    "an extreme": (True, [LARGEST]),
+    "a total": (True, [TOTAL_OF_ALL]),
+    "both, and what is kept": (True, [LARGEST, TOTAL_OF_ALL, Store(SHORT_TOO, AT, A)]),
+    "made of itself": (True, [Store(SHORT, AT, of(SHORT, *AT) * A)]),
+    "made of its neighbour": (False, [Store(SHORT, AT, of(SHORT, *(AT[0] + 1,)))]),
+    "a sum in order": (False, [Assign((TOTAL,), (TOTAL + of(SHORT, *AT),))]),
+    "across memory": (False, [Store(SHORT, AT, of(SHORT_TOO, *(sc.var("i0") + I * 4,)))]),
+    "bytes": (False, [Store(BYTES, AT, sc.const(1, dt.int8))]),
+    "a call": (False, [Store(SHORT, AT, sc.Expr("call", (of(SHORT, *AT),), dt.float32, "erff"))]),
+}
+
+
+@masks
+@pytest.mark.parametrize("case", ONE)
+def test_which_loops_have_masks(case: str) -> None:
+    wanted, body = ONE[case]
+    assert fits_mask(For(I, sc.const(FEW, dt.int64), body)) is wanted
+    assert fits_mask(For(I, sc.const(4 * LANES, dt.int64), body)) is wanted
+    for size in (4 * LANES + 1, 6):
+        assert not fits_mask(For(I, sc.const(size, dt.int64), body))
+    assert not fits_mask(For(I, sc.var("n"), body))
+
+
+@masks
+@pytest.mark.parametrize("size", [*range(2, 17), 33])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nothing_beside_a_row_is_touched(size: int, dtype: str) -> None:
+    """Neither by what is found of it, in one or in both dtypes, nor by what is stored; and LLVM
+    has nothing to say of it."""
+
+    def function(x: Any) -> tuple[Any, ...]:
+        y = x * ops.rsqrt(ops.mean(x * x, 1, keepdim=True) + 1.0)
+        return y, ops.max(x, 1), ops.sum(ops.cast(x, "float64"), 1), ops.min(y, 1)
+
+    for count in (1, 5, 40):
+        x = np.random.default_rng(size).standard_normal((count, size)).astype(dtype)
+        x[0, -1], x[count // 2, 0] = np.nan, -0.0
+        if count > 3:
+            x[2], x[3, 0] = np.inf, -np.inf
+        wide = x.astype(np.longdouble)
+        with np.errstate(invalid="ignore"):
+            y = wide / np.sqrt((wide * wide).mean(1, keepdims=True) + 1)
+        tolerance = 10 * np.finfo(dtype).eps
+        found = [np.asarray(v) for v in phix.jit(function)(x)]
+        np.testing.assert_allclose(found[0], y, tolerance, tolerance)
+        np.testing.assert_array_equal(found[1], x.max(1))
+        np.testing.assert_allclose(found[2], wide.sum(1), 1e-14, 1e-13)
+        np.testing.assert_array_equal(found[3], found[0].min(1))
+
+
+@masks
+def test_llvm_says_nothing_of_masks(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PHIX_CACHE_DIR", str(tmp_path))
+    f = lambda x: x * ops.max(x, 1, keepdim=True) / ops.sum(x, 1, keepdim=True)  # noqa: E731
+    g = lambda x: ops.log_softmax(x, 1) + ops.cumsum(x, 1)  # noqa: E731
+    for size in (7, 10, 20):
+        x = phix.to_tensor(rows(size))
+        for h in (f, g, phix.grad(lambda x: ops.sum(g(x) * x))):
+            phix.jit(h)(x)
+            phix.jit(h, donate_argnums=0)(phix.to_tensor(rows(size)))
+            phix.jit(lambda x: phix.fori_loop(0, 2, lambda i, c: f(c), x))(x)
+    assert capfd.readouterr().err == ""
 
 
 # -- what they compute ---------------------------------------------------------------------------

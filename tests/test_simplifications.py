@@ -210,6 +210,23 @@ def test_the_sum_of_what_was_put_into_zeros(axes, keepdim):
     assert ("put_along_axis" in calls(f, index, values)) is (1 not in axes)
 
 
+@pytest.mark.parametrize("paddings", [(0, 0, 1, 2), (2, 0, 0, 1), (0, 0, -1, 2), (0, 0, 0, 0)])
+@pytest.mark.parametrize("axes", [(1,), (0, 1), (0,)])
+def test_the_sum_of_what_zeros_are_put_around(axes, paddings):
+    x = np.array([[1.5, 2.0], [np.nan, np.inf], [1e30, -3.0]], np.float32)
+
+    def f(x, value=0.0):
+        return ops.sum(ops.pad(x, paddings, value), axes)
+
+    kept = x[:, 1:] if paddings[2] < 0 else x
+    grown = np.pad(kept, [(paddings[0], paddings[1]), (max(paddings[2], 0), paddings[3])])
+    np.testing.assert_allclose(phix.jit(f)(x), grown.sum(axes), rtol=1e-6)
+    padded = {k for k in (0, 1) if any(paddings[2 * k : 2 * k + 2])}
+    goes = min(paddings) >= 0 and padded <= set(axes)
+    assert ("pad" in calls(f, x)) is not goes
+    assert "pad" in calls(lambda x: f(x, 1.0), x)
+
+
 def test_gradients_are_readable():
     def loss(scores, targets):
         return -ops.sum(ops.log_softmax(scores) * targets)

@@ -112,6 +112,86 @@ def test_unknown_dims():
         np.testing.assert_array_equal(one_hot(places, x), wanted)
 
 
+# -- one element padded to a row -----------------------------------------------------------------
+@pytest.mark.parametrize("dtype", VALUES)
+@pytest.mark.parametrize("place", [0, 2, 4])
+def test_one_element_padded_to_a_row_is_pointwise(dtype, place):
+    x = np.resize(VALUES[dtype], (3, 7, 1))
+    paddings = [0, 0, 0, 0, place, 4 - place]
+
+    def function(x):
+        return ops.pad(x * x, paddings[-2 * x.ndim :], 2.0) + x
+
+    wanted = np.pad(x * x, [(0, 0), (0, 0), paddings[4:]], constant_values=2) + x
+    apart = phix.jit(function, disable="put_as_choice")
+    for found in (phix.jit(function)(x), function(x), apart(x)):
+        np.testing.assert_array_equal(found, wanted)
+    many = phix.jit(phix.vmap(function, in_axes=1, out_axes=1))(x)
+    np.testing.assert_array_equal(many, wanted)
+    assert "temp" not in phix.jit(function).lower(x).as_text("loop ir")
+    assert "temp" in apart.lower(x).as_text("loop ir")
+
+
+@pytest.mark.parametrize(
+    "paddings",
+    [[0, 0, -1, 3], [1, 0, 2, 2], [2, 0, 0, 0], [0, 0, 0, 0]],
+    ids=["cut", "along two axes", "along another axis", "by nothing"],
+)
+def test_other_paddings_have_their_values(paddings):
+    x = np.arange(1.0, 6.0)[:, None]
+    wanted = np.zeros((5 + paddings[0], 1 + sum(paddings[2:])))
+    if min(paddings) >= 0:
+        wanted[paddings[0] :, paddings[2]] = x[:, 0]
+    found = phix.jit(lambda x: ops.exp(ops.pad(x, paddings, 0.0)))(x)
+    np.testing.assert_allclose(found, np.exp(wanted))
+
+
+def test_a_padded_element_that_memory_is_made_for_fills_it_at_once():
+    """What a result or a product reads is no choice."""
+
+    def function(x, w):
+        wide = ops.pad(x, [0, 0, 1, 2], 0.0)
+        return wide, ops.pad(x + 1.0, [0, 0, 0, 3], 0.0) @ w
+
+    x, w = np.arange(5.0)[:, None], np.arange(8.0).reshape(4, 2)
+    assert "select" not in phix.jit(function).lower(x, w).as_text("loop ir")
+    wide, product = phix.jit(function)(x, w)
+    np.testing.assert_array_equal(wide, np.pad(x, ((0, 0), (1, 2))))
+    np.testing.assert_allclose(product, (x + 1.0) * w[0])
+
+
+def test_padded_elements_of_rows_of_unknown_sizes():
+    def function(x, y):
+        return ops.exp(x) + phix.grad(lambda y: ops.sum(ops.sin(y)[:, 0]))(y)
+
+    spec = [phix.spec(["n", "m"], "float64")] * 2
+    unknown = phix.jit(function, input_spec=spec)
+    for n, m in ((3, 4), (1, 1), (2, 1), (6, 2)):
+        x = np.random.default_rng(n).standard_normal((n, m))
+        np.testing.assert_allclose(unknown(x, x), np.exp(x) + np.cos(x) * (np.arange(m) == 0))
+
+
+@pytest.mark.parametrize("size", [2, 5, 7, 10, 16, 31])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gradients_of_one_class(size, dtype):
+    """Whose rows are gone through in blocks where that pays, with no array beside them."""
+    x = np.random.default_rng(size).standard_normal((150, size)).astype(dtype)
+    x[3, 1], x[7] = 100.0, -1e4
+    wide = x.astype(np.longdouble)
+    p = np.exp(wide - wide.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    one = np.eye(size, dtype=dtype)[1]
+    cases = {ops.log_softmax: one - p, ops.softmax: p[:, 1:2] * (one - p)}
+    for op, wanted in cases.items():
+        slope = phix.grad(lambda x: ops.sum(op(x, 1)[:, 1]))  # noqa: B023
+        text = phix.jit(slope).lower(x).as_text("loop ir")
+        assert f"[150, {size}]" not in text.partition("{")[2]
+        unknown = phix.jit(slope, input_spec=[phix.spec(["n", size], dtype)])
+        atol = 30 * np.finfo(dtype).eps
+        for found in (phix.jit(slope)(x), unknown(x), unknown(x[:100])):
+            np.testing.assert_allclose(np.asarray(found), wanted[: len(found)], atol, atol)
+
+
 def cross_entropy(x, labels):
     return phix.nn.functional.cross_entropy(x, labels)
 

@@ -28,10 +28,14 @@ _LONGEST = 1 << 16
 
 @rules.simplify("sum_of_put", "the sum of values put into zeros is the sum of the values", "sum")
 def sum_of_put(op: str, x: Any, axis: Any, dtype: Any, keepdim: bool) -> Any:
-    args = made_by(x, "put_along_axis")
-    if args is None or x.dtype != dtype or dtype == dt.bool_:
+    call = rules.origin(x)
+    if call is None or x.dtype != dtype or dtype == dt.bool_:
         return None
-    zeros, indices, values, put_axis, reduce, _ = args
+    if call.op == "pad" and _is_grown_along(call.args, axis):
+        return Call("sum", (call.args[0], axis, dtype, keepdim))
+    if call.op != "put_along_axis":
+        return None
+    zeros, indices, values, put_axis, reduce, _ = call.args
     filled = made_by(zeros, "full")
     if filled is None or not _is_zero(filled[1]) or reduce != "add" or put_axis not in axis:
         return None
@@ -39,6 +43,15 @@ def sum_of_put(op: str, x: Any, axis: Any, dtype: Any, keepdim: bool) -> Any:
     if not all(k == put_axis or dm.same(a, b) for k, (a, b) in pairs):
         return None
     return Call("sum", (Call("expand", (values, indices.meta.dims)), axis, dtype, keepdim))
+
+
+def _is_grown_along(padded: tuple[Any, ...], axis: Any) -> bool:
+    """Whether zeros are put before and behind what there is along some of the axes alone."""
+    _, paddings, value = padded
+    pairs = enumerate(zip(paddings[::2], paddings[1::2]))
+    grown = {k: pair for k, pair in pairs if not all(map(dm.is_zero, pair))}
+    never_cuts = all(dm.is_never_negative(p) for pair in grown.values() for p in pair)
+    return _is_zero(value) and never_cuts and grown.keys() <= set(axis)
 
 
 def _is_zero(value: Any) -> bool:

@@ -24,6 +24,8 @@ WIDE = {64 >> k: f"!llvm.loop !{20 + k}" for k in range(6)}
 # What is said of loads and stores of iterations that are apart, and of a loop of such.
 APART_IN_LANES = ", !llvm.access.group !40"
 LANES = {64 >> k: f"!llvm.loop !{41 + k}" for k in range(6)}
+# What makes it one vector of so many elements, some of which are left out in the end.
+PARTLY = {64 >> k: f"!llvm.loop !{50 + k}" for k in range(6)}
 METADATA = (
     "!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}',
     "!2 = distinct !{!2, !3}", '!3 = !{!"llvm.loop.vectorize.width", i32 1}',
@@ -35,6 +37,7 @@ METADATA = (
     *(f'!{30 + k} = !{{!"llvm.loop.vectorize.width", i32 {64 >> k}}}' for k in range(6)),
     "!40 = distinct !{}", '!47 = !{!"llvm.loop.parallel_accesses", !40}',
     *(f"!{41 + k} = distinct !{{!{41 + k}, !1, !{30 + k}, !47}}" for k in range(6)),
+    *(f"!{50 + k} = distinct !{{!{50 + k}, !1, !5, !{30 + k}}}" for k in range(6)),
     *(f'!{12 + k} = !{{!"llvm.loop.vectorize.width", i32 {16 >> k}}}' for k in range(3)),
 )  # fmt: skip
 # An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
@@ -269,6 +272,15 @@ def advice(loop: ir.For | ir.While) -> str:
         (_is_block_of_rows, ROLLED),
     )
     if loop.is_vector:
-        return f", {(LANES if is_of_lanes(loop) else WIDE)[loop.extent.data]}"
+        return f", {_of_vectors(loop)}"
     told = _across(loop) or next((told for holds, told in rules if holds(loop)), "")
     return told and f", {told}"
+
+
+def _of_vectors(loop: ir.For) -> str:
+    """What is told of a loop whose iterations are lanes."""
+    if loop.extent.fn != "const":
+        return MASKED
+    lanes = 1 << (loop.extent.data - 1).bit_length()
+    whole = LANES if is_of_lanes(loop) else WIDE
+    return (whole if lanes == loop.extent.data else PARTLY)[lanes]

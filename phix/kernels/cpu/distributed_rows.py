@@ -20,6 +20,8 @@ operations goes through the elements, or through the sums, of a block of rows in
             for j in range(10): y[10 (48 b + r) + j] = t[10 r + j] / s
 
 Rows are independent, so that each statement may be run for all rows of a block before the next.
+Where the CPU has masks, no elements of a row or a run are left over that are taken one by one: less
+code, and all rows have the same.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from phix.core import dtypes as dt
 from phix.core.records import dataclass
 from phix.kernels.cpu import jit
 from phix.kernels.cpu.row_parts import Rows, takes_long
+from phix.kernels.cpu.row_vectors import fits_mask
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import (
     Assign,
@@ -223,9 +226,13 @@ class _Phases:
         if phase.along is not None:
             return self._run(phase.body, phase.along, first, count)
         body = replaced(phase.body, {outer.index: first + self.row})
+        for s in body:
+            if isinstance(s, For):  # all rows alike, so that none's bits depend on its place
+                s.is_vector = fits_mask(s)
         own = {b: _places(b, self.row * size) for b, size in self.rows.own.items()}
         change_accesses(body, own)
-        return For(self.row, count, body, "parallel" if phase.alone else outer.kind)
+        kind = "parallel" if phase.alone else outer.kind
+        return For(self.row, count, body, kind, is_vector=phase.alone and jit.has_masks())
 
     def _run(self, body: list[Statement], along: For, first: Expr, count: Expr) -> For:
         """A loop through the elements of all rows of a block."""
@@ -245,7 +252,7 @@ class _Phases:
             start = self.rows.in_run(s.buffer, s.indices, along)
             assert start is not None, "what is stored is no run"
             stores.append(Store(s.buffer, (moved(s.buffer, start),), substituted(s.value, runs)))
-        return For(self.element, count * length, stores, "parallel")
+        return For(self.element, count * length, stores, "parallel", is_vector=jit.has_masks())
 
 
 def _with_body(loop: For, body: list[Statement]) -> For:

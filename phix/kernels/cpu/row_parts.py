@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from phix.core import dtypes as dt
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form, size_expr
 from phix.kernels.loops.nodes import Assign, Buffer, Declare, For, Kernel, Statement, Store
-from phix.kernels.loops.rewriting import substituted
-from phix.kernels.scalar import language as sc
-from phix.kernels.scalar.bottom_up import bottom_up
 from phix.kernels.scalar.language import Expr
 
 # So many operations on an element, or on a number of a row, are worth a loop of their own; more
@@ -23,16 +20,16 @@ _FEW_BEFORE, _FEW_BEHIND = 2, 8
 _LEAST_ROWS, _SHORTEST, _LEAST = 4, 3, 128
 
 
-def operations(*roots: Expr) -> set[Expr]:
-    """What is computed for expressions; places in memory take nothing."""
-    found: set[Expr] = set()
-    left = list(roots)
+def operations(*roots: Expr, without: Iterable[Expr] = ()) -> set[Expr]:
+    """What is computed for expressions, and not for ``without``; places in memory take nothing."""
+    found: set[Expr] = set(without)
+    left = [e for e in roots if e not in found]
     while left:
         e = left.pop()
         if e.args and e.fn != "load" and e not in found:
             found.add(e)
             left += e.args
-    return found
+    return found.difference(without)
 
 
 def takes_long(number: Expr) -> bool:
@@ -40,12 +37,31 @@ def takes_long(number: Expr) -> bool:
     return _MANY_ON_NUMBERS <= len(operations(number)) <= _MOST
 
 
-def made_of(roots: Iterable[Expr], holds: Callable[[Expr, bool], bool]) -> set[Expr]:
-    """The parts of expressions for which ``holds``, told whether it does for an operand."""
-    done: dict[Expr, bool] = {}
-    for root in roots:
-        bottom_up(root, done, lambda e, operands: holds(e, any(operands)))
-    return {e for e, is_one in done.items() if is_one}
+def parts(roots: Iterable[Expr]) -> list[Expr]:
+    """Everything that expressions consist of, operands first."""
+    found: dict[Expr, None] = {}
+    left = list(roots)
+    while left:
+        e = left[-1]
+        pending = [a for a in e.args if a not in found] if e not in found else []
+        if pending:
+            left += pending
+        else:
+            found[e] = None
+            left.pop()
+    return list(found)
+
+
+def made_of(
+    every: list[Expr], is_one: Callable[[Expr], bool], without: Container[Expr] = ()
+) -> set[Expr]:
+    """Those of ``parts`` that are made of such for which ``is_one``, by way of others than
+    ``without``."""
+    found: set[Expr] = set()
+    for e in every:
+        if (not found.isdisjoint(e.args) or is_one(e)) and e not in without:
+            found.add(e)
+    return found
 
 
 class Rows:
@@ -83,31 +99,34 @@ class Rows:
         for buffer in self.written:
             if dt.is_complex(buffer.dtype) or buffer.strided:
                 return False
-            places = {self._row_of(at) for at in _indices(self.outer.body, buffer)}
+            places = {
+                self._row_of(at, s if isinstance(s, For) else None)
+                for s in self.outer.body for at in _indices([s], buffer)
+            }  # fmt: skip
             if buffer not in self.own and (len(places) != 1 or None in places):
                 return False
         return True
 
-    def _row_of(self, linear: Expr) -> object:
-        """How long rows are and where they begin, if an index is always inside its row."""
+    def _row_of(self, linear: Expr, loop: For | None) -> object:
+        """How long rows are, and where they begin, if an index in a loop along them, or beside
+        these, is always inside its row."""
         terms, sizes = linear_form(linear) or ({}, frozenset())
         names, length = terms.pop(self.outer.index, ((), 0))
         if names or any(more or size < 0 for more, size in sizes):
             return None
         last = sum(size for _, size in sizes)
-        for index in {s.index for s in self.loops}:
-            step = terms.pop(index, ((), 0))
-            most = max(s.extent.data for s in self.loops if s.index is index)
+        if loop is not None:
+            step = terms.pop(loop.index, ((), 0))
             if step not in (UNIT, ((), 0)):
                 return None
-            last += step[1] * (most - 1)
+            last += step[1] * (loop.extent.data - 1)
         return (length, frozenset(terms.items())) if last < length else None
 
     def _have_totals_alone(self) -> bool:
         """Whether what rows change in common are totals that each of them adds to in one place."""
         steps = [s for s in ir.walk(self.outer.body) if isinstance(s, Assign)]
         totals = Counter(t for s in steps for t in s.targets if t not in self.scalars)
-        uses = Counter(e for s in ir.walk(self.outer.body) for e in _parts(ir.roots(s)))
+        uses = _uses(ir.walk(self.outer.body), totals)
         return all(n == 1 and uses[t] <= 1 for t, n in totals.items())
 
     def changed(self, loop: For) -> set[object]:
@@ -124,7 +143,7 @@ class Rows:
             if form is None or form[0].get(loop.index) != UNIT:
                 return False
         targets = Counter(t for s in loop.body if isinstance(s, Assign) for t in s.targets)
-        uses = Counter(e for s in loop.body for e in _parts(ir.roots(s)))
+        uses = _uses(loop.body, targets)
         return all(n == 1 and uses[t] <= 1 for t, n in targets.items())
 
     def numbers(self, loop: For) -> list[Expr]:
@@ -132,19 +151,10 @@ class Rows:
         left = [root for s in loop.body for root in ir.roots(s)]
         if len(operations(*left)) > _MOST:
             return []
-        changed = self.changed(loop)
-
-        def moves(e: Expr, inside: bool) -> bool:
-            return (
-                inside or e is loop.index or e in changed or (e.fn == "load" and e.data in changed)
-            )
-
-        def is_of_row(e: Expr, inside: bool) -> bool:
-            if e.fn == "load" and (e.data in self.written or e.data in self.own):
-                return True
-            return inside or e is self.outer.index or e in self.scalars
-
-        numbers = made_of(left, is_of_row) - made_of(left, moves)
+        changed, every = self.changed(loop), parts(left)
+        known = {*self.written, *self.own, *self.scalars, self.outer.index}
+        moving = made_of(every, lambda e: e is loop.index or e in changed or e.data in changed)
+        numbers = made_of(every, lambda e: e in known or e.data in known) - moving
         found: dict[Expr, None] = {}
         seen = set(left)
         while left:
@@ -159,30 +169,28 @@ class Rows:
     def cut(self, root: Expr, loop: For) -> tuple[Expr, list[Expr]] | None:
         """The part of what is made of each element that takes long, and those operands of it that
         are not found in one run through the elements of many rows; None if nothing does."""
-        if len(operations(root)) > _MOST:
+        if not _MANY <= len(operations(root)) <= _MOST:
             return None
-        changed = self.changed(loop)
-        moving = made_of([root], lambda e, inside: inside or e is loop.index)
-        odd = made_of([root], lambda e, inside: self._is_odd(e, inside, loop))
-        late = made_of([root], lambda e, inside: inside or e in changed)
+        changed, every = self.changed(loop), parts([root])
+        moving = made_of(every, lambda e: e is loop.index)
+        late = made_of(every, changed.__contains__)
+        odd = self._odd(every, loop)
         found: list[tuple[Expr, list[Expr]]] = []
         part = root
         while len(operations(part)) >= _MANY:
-            if part not in late and _behind(root, part, loop.index) <= _FEW_BEHIND:
+            if part not in late and _behind(root, every, part, loop) <= _FEW_BEHIND:
                 operands = _operands(part, odd, moving)
-                rest = substituted(part, {o: sc.const(0, o.dtype) for o in operands})
-                if len(operations(rest)) >= _MANY:
+                if len(operations(part, without=operands)) >= _MANY:
                     found.append((part, operands))
             part = max(part.args, key=lambda e: len(operations(e)))
         return min(found, key=lambda each: len(each[1]), default=None)
 
-    def _is_odd(self, e: Expr, inside: bool, loop: For) -> bool:
-        """Whether something varies in another way than from one element of a run to the next."""
-        if e.fn != "load":
-            return inside or e in (self.outer.index, loop.index) or e in self.scalars
-        if self.in_run(e.data, e.args, loop) is not None:
-            return False
-        return inside or e.data in self.own or e.data in self.written
+    def _odd(self, every: list[Expr], loop: For) -> set[Expr]:
+        """What varies in another way than from one element of a run to the next."""
+        known = {*self.written, *self.own, *self.scalars, self.outer.index, loop.index}
+        loads = (e for e in every if e.fn == "load")
+        runs = {e for e in loads if self.in_run(e.data, e.args, loop) is not None}
+        return made_of(every, lambda e: e in known or e.data in known, runs)
 
     def in_run(self, buffer: Buffer, indices: tuple[Expr, ...], loop: For) -> Expr | None:
         """Where the elements of all rows begin, if those of a row lie behind those of the row
@@ -223,11 +231,10 @@ def _operands(root: Expr, odd: set[Expr], moving: set[Expr]) -> list[Expr]:
     return list(found)
 
 
-def _behind(root: Expr, part: Expr, index: Expr) -> int:
+def _behind(root: Expr, every: list[Expr], part: Expr, loop: For) -> int:
     """How many operations on each element there are in ``root`` beside those of ``part``."""
-    beside = substituted(root, {part: sc.const(0, part.dtype)})
-    moving = made_of([beside], lambda e, inside: inside or e is index)
-    return len(moving & operations(beside))
+    moving = made_of(every, lambda e: e is loop.index, {part})
+    return len(moving & operations(root, without=[part]))
 
 
 # -- which loops -----------------------------------------------------------------------------
@@ -279,6 +286,7 @@ def _indices(body: list[Statement], buffer: Buffer) -> Iterator[Expr]:
     yield from (load.args[0] for load in ir.loads(body) if load.data is buffer)
 
 
-def _parts(roots: Iterable[Expr]) -> set[Expr]:
-    """Everything that expressions consist of."""
-    return made_of(roots, lambda e, inside: True)
+def _uses(body: Iterable[Statement], targets: Iterable[Expr]) -> Counter[Expr]:
+    """How many statements read each of the scalars ``targets``."""
+    each = [set(parts(ir.roots(s))) for s in body] if targets else []
+    return Counter({t: sum(t in found for found in each) for t in targets})

@@ -16,7 +16,8 @@ extreme, may be made of some elements twice, so the last vector may begin within
     for i in range(16): y[i + 3] = t[i + 16] / s
 
 Each of these loops is one vector, told to LLVM as such, and a row that is kept for the loops behind
-lies vector by vector, so that it stays in registers.
+lies vector by vector, so that it stays in registers. Rows of little more than half a vector are
+one vector, the last lanes of which a mask leaves out.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ from phix.kernels.schedule.pipeline import Setting
 # Rows of fewer elements are written out; of longer ones, what is left takes little of the time.
 _FEWEST, _MOST_VECTORS = 9, 8
 _FEW_LEFT = 1
+# Of fewer elements a vector is too empty: LLVM takes such rows side by side.
+_FEWEST_IN_MASK, _MOST_IN_MASK = 7, 4
 # Rows that are narrow LLVM takes side by side, which is better for extremes of wide numbers.
 _NARROW = 24
 # So many operations on the vectors of a row are written out, one vector after the other; what is
@@ -71,6 +74,30 @@ def _sizes(body: list[Statement]) -> list[int]:
     return sorted(n for n in sizes if n >= _FEWEST)
 
 
+def fits_mask(loop: Statement) -> bool:
+    """Whether a loop along a row may be one vector, or a few as if they were one, of which a mask
+    leaves out the last lanes."""
+    if not jit.has_masks() or not isinstance(loop, For) or loop.extent.fn != "const":
+        return False
+    steps = [s for s in loop.body if isinstance(s, Assign)]
+    if not all(isinstance(s, (Store, Assign)) for s in loop.body) or loop.start is not ir.ZERO:
+        return False
+    sizes = {b.dtype.itemsize for b in _touched([loop])}
+    sizes |= {t.dtype.itemsize for s in steps for t in s.targets}
+    most = _MOST_IN_MASK * jit.vector_registers()[0] // max(sizes, default=8)
+    if not sizes <= {4, 8} or not _FEWEST_IN_MASK <= loop.extent.data <= most:
+        return False
+    return all(_step(s) is not None for s in steps) and _is_along(loop) and _is_in_place(loop)
+
+
+def _is_in_place(loop: For) -> bool:
+    """Whether a loop reads nothing that it stores but at the very place."""
+    places = {(s.buffer, s.indices) for s in loop.body if isinstance(s, Store)}
+    stored = {ir.owner(buffer) for buffer, _ in places}
+    shared = (load for load in ir.loads(loop.body) if ir.owner(load.data) in stored)
+    return all((load.data, load.args) in places for load in shared)
+
+
 class _Rows:
     """The loops of a kernel over rows of one size."""
 
@@ -87,6 +114,7 @@ class _Rows:
         chosen = [row for row in every if self._is_vector(row) and (has_rest or row.is_extreme)]
         self.rows = {row.loop: row for row in chosen if not self._is_too_much(every)}
         self.kept: set[Buffer] = set()
+        self.has_mask = full // 2 < size < full and not has_rest
 
     def _is_vector(self, row: _Row) -> bool:
         """Whether LLVM makes one vector of what the row finds: not of extremes two by two."""
@@ -101,6 +129,11 @@ class _Rows:
         return is_wide or len(self.starts) > _MOST_VECTORS or work > _MOST_WORK
 
     def change(self) -> None:
+        if self.has_mask:
+            for s in ir.walk(self.kernel.body):
+                if isinstance(s, For) and s.extent.data == self.size and fits_mask(s):
+                    s.is_vector = True
+            return
         if not self.rows:
             return
         self._leave_out()
@@ -200,7 +233,7 @@ class _Row:
         stores = tuple(s for s in loop.body if isinstance(s, Store))
         steps = [s for s in loop.body if isinstance(s, Assign)]
         is_plain = len(stores) + len(steps) == len(loop.body) and len(steps) <= 1
-        if not is_plain or not loop.body or loop.start is not ir.ZERO:
+        if not is_plain or not loop.body or loop.start is not ir.ZERO or loop.is_vector:
             return None
         step = _step(steps[0]) if steps else None
         if (steps and step is None) or not _is_along(loop):

@@ -54,7 +54,7 @@ class For:
 
     ``kind``: parallel or reduction; independent is parallel whatever the indices seem to say.
     Only a loop that an engine has cut into pieces starts anywhere but at 0. ``is_vector``: its
-    iterations are to be the lanes of one vector.
+    iterations are lanes of one vector, of several where their number is unknown; masked at the end.
     """
 
     index: Expr

@@ -4,7 +4,8 @@
 much as ``v``. A slice's gradient is such a sum too: ``v`` with zeros around it. And of
 ``put(x, i, v, "assign")`` that is only read at the same ``i``, nothing of ``x`` is read, so it
 need not be copied. A put at one place of each row of a constant, as the gradient of the classes'
-log-probabilities is one, is a choice for each element, so no array need be filled first.
+log-probabilities is one, is a choice for each element, so no array need be filled first. So is
+one element padded to a row, as the gradient of ``x[:, 0]`` is.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from phix.core import graph as gr
 from phix.core import rewrites
 from phix.core.graph import Equation, Graph, Variable
 from phix.core.rules import get_op
+from phix.kernels.lowering.registry import RULES
 
 # Each update: whether it adds to what is there, by its attributes.
 _ADDS: dict[str, Callable[[dict[str, Any]], bool]] = {
@@ -130,14 +132,31 @@ def _constant(atom: Any, made: dict[Any, Equation]) -> Equation | None:
 
 
 def chosen(graph: Graph) -> set[Equation]:
-    """The puts of ``graph`` at one place of each row of a constant."""
+    """The puts of ``graph`` at one place of each row of a constant, and such paddings."""
     if not rewrites.is_on("put_as_choice"):
         return set()
-    puts = [e for e in graph.equations if e.op.name == "put_along_axis" and _is_one_a_row(e)]
-    if not puts:
-        return set()
+    found = {e for e in graph.equations if e.op.name in _ONE_A_ROW and _ONE_A_ROW[e.op.name](e)}
+    if not found:
+        return found
     made = {v: e for e in graph.equations for v in gr.flat(e.outputs)}
-    return {e for e in puts if _constant(e.inputs[0], made) is not None}
+    whole = [e.inputs for e in graph.equations if not _reads_elements(e)]
+    has_memory = set(gr.flat((*whole, *graph.outputs)))  # a padding fills it at once
+    pads = {e for e in found if e.op.name == "pad"}
+    puts = {e for e in found - pads if _constant(e.inputs[0], made) is not None}
+    return puts | {e for e in pads if e.outputs[0] not in has_memory}
+
+
+def _pads_one(pad: Equation) -> bool:
+    """Whether one element is all of a row along the last axis, and no other axis is padded."""
+    (value,), paddings = pad.inputs, pad.attrs[0]
+    dims = value.meta.dims  # type: ignore[union-attr]
+    is_last = all(map(dm.is_zero, paddings[:-2])) and all(map(_grows, paddings[-2:]))
+    return bool(dims) and dm.is_one(dims[-1]) and is_last
+
+
+def _reads_elements(equation: Equation) -> bool:
+    rule = RULES.get(equation.op.name)
+    return rule is None or rule.kind in ("pointwise", "reduce")
 
 
 def _is_one_a_row(put: Equation) -> bool:
@@ -147,6 +166,13 @@ def _is_one_a_row(put: Equation) -> bool:
     into, indices = (atom.meta.dims for atom in put.inputs[:2])  # type: ignore[union-attr]
     row = tuple(1 if k == of_put["axis"] else d for k, d in enumerate(into))
     return dm.same_shape(indices, row)
+
+
+# Ops that may put one value into each row, and of which equations they do.
+_ONE_A_ROW: dict[str, Callable[[Equation], bool]] = {
+    "put_along_axis": _is_one_a_row,
+    "pad": _pads_one,
+}
 
 
 def covered(graph: Graph) -> set[Equation]:

@@ -18,6 +18,7 @@ from phix.kernels.lowering.lower import broadcast_element, is_single
 from phix.kernels.lowering.reduction import as_dtype, sum_of
 from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.lowering.shape import reindexed
+from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
 Indices = tuple[Expr, ...]
@@ -194,7 +195,20 @@ def concat(b: Builder, xs: tuple[Value, ...], axis: int, *, task: Task) -> Value
 # -- pad -----------------------------------------------------------------------------------------
 @lowering("pad", "whole")
 def pad(b: Builder, x: Value, paddings: Any, pad_value: Any, *, task: Task) -> Value:
+    if task.is_chosen:
+        return _one_padded(b, x, paddings[-2], pad_value, task.out.dims)
     return padded(b, x, tuple(zip(paddings[::2], paddings[1::2])), pad_value, task.out.dims)
+
+
+def _one_padded(b: Builder, x: Value, place: dm.DimLike, value: Any, dims: dm.Shape) -> Value:
+    """Rows with one element of ``x`` each, found by a look at where in a row an element is."""
+    around = b.constant(value, dims, x.dtype)
+
+    def choice(idx: Indices) -> Element:
+        is_there = sc.eq(idx[-1], b.dim(place))
+        return b.applied("where", is_there, b.element(x, (*idx[:-1], ZERO)), b.element(around, idx))
+
+    return Value(dims, x.dtype, choice, None, x.cost + 2)
 
 
 def padded(b: Builder, x: Value, paddings: Any, value: Any, dims: dm.Shape) -> Value:
