@@ -104,6 +104,19 @@ def of_several_outputs(data: Any) -> Case:
     )  # fmt: skip
 
 
+def of_a_checkpoint(data: Any) -> Case:
+    """Of a function that is run again, of whose results one does not depend on what varies."""
+    both = lambda w, x: ((w * x).sum(axis=0), w**2)  # noqa: E731
+
+    def loss(w: Any, x: Any) -> Any:
+        own, shared = phix.checkpoint(both)(w, x)
+        return psum((own**2).sum(), D) + (shared**3).sum()
+
+    sums = data.parts.sum(axis=1)
+    expected = 2 * data.w * (sums**2).sum(axis=0) + 6 * data.w**5
+    return Case(phix.grad(loss), (R, D), R, (data.w, data.x), expected)
+
+
 def of_cofactors(data: Any) -> Case:
     """Of an op whose meta is found by running it, a derivative inside."""
     rows = data.parts[:, 0] @ np.ones((3, 4))
@@ -119,6 +132,7 @@ def derivative_cases(data: Any) -> dict[str, Case]:
     found = {
         "own directions": along_its_own(data, rng.normal(size=(data.n, data.w.size))),
         "several outputs": of_several_outputs(data),
+        "checkpoint": of_a_checkpoint(data),
         "cofactors": of_cofactors(data),
     }
     for make in (normed, own_backward, own_tangent, repeated):

@@ -202,14 +202,25 @@ def checkpoint_graph(graph: Graph, on: tuple[bool, ...], policy: Any) -> Pair:
         def backward(*args: Any) -> Any:
             _, kept, cts = cut(args, len(carriers), held)
             # without the barrier, what runs again would be merged with what ran before
-            kept = ops.optimization_barrier(kept) if kept else kept
-            return split.backward(*kept, *cts)
+            return split.backward(*_apart(kept), *cts)
 
         metas = [*(graph.inputs[i].meta for i in carriers), *(v.meta for v in inputs)]
         back = _traced(backward, metas)
         return closed_over(split.forward), back, (*carriers, *split.kept)
 
     found: Pair = _remembered(graph, ("checkpoint", on, policy), make)
+    return found
+
+
+def _apart(values: Sequence[Any]) -> list[Any]:
+    """The values behind barriers, one for those that vary along the same axes of a mesh: all that
+    comes out of one varies alike, and here what runs again is to vary as what ran before."""
+    found = list(values)
+    for axes in dict.fromkeys(x.meta.varying for x in values):
+        places = [n for n, x in enumerate(values) if x.meta.varying == axes]
+        behind = ops.optimization_barrier([values[n] for n in places])
+        for place, value in zip(places, behind):
+            found[place] = value
     return found
 
 
