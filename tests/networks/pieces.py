@@ -27,12 +27,10 @@ order = "whole"  # one of ORDERS
 @cache
 def install() -> None:
     """Stand in for ``phix_share``; before any program is compiled that calls it."""
-    from llvmlite import binding as llvm
-
-    from phix.kernels.cpu import jit, threads
+    from phix.kernels.cpu import jit, objects, threads
 
     threads.bind()
-    real = _SHARE(llvm.address_of_symbol("phix_share"))
+    real = _SHARE(objects.address_of("phix_share"))
 
     def share(function: int, data: int, extent: int, grain: int) -> None:
         if order == "threads":

@@ -130,9 +130,9 @@ class Placed:
     """An object in the memory of LLVM's own loader."""
 
     def __init__(self, body: bytes) -> None:
-        for name in objects.SYMBOLS.keys() - _told:
-            llvm.add_symbol(name, objects.SYMBOLS[name])
-            _told.add(name)
+        for name, address in objects.SYMBOLS.items() - _told.items():
+            llvm.add_symbol(name, address)
+            _told[name] = address
         self.engine = _engine()
         self.engine.add_object_file(llvm.ObjectFileRef.from_data(body))
         self.engine.finalize_object()
@@ -142,7 +142,7 @@ class Placed:
         return int(self.engine.get_function_address(name))
 
 
-_told: set[str] = set()  # which native functions LLVM knows
+_told: dict[str, int] = {}  # where LLVM knows native functions to be
 loaded = Placed
 
 
