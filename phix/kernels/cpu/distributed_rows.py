@@ -34,6 +34,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core.records import dataclass
 from phix.kernels.cpu import jit
+from phix.kernels.cpu.level import has_masks
 from phix.kernels.cpu.row_parts import Rows, takes_long
 from phix.kernels.cpu.row_vectors import fits_mask
 from phix.kernels.loops import nodes as ir
@@ -232,7 +233,7 @@ class _Phases:
         own = {b: _places(b, self.row * size) for b, size in self.rows.own.items()}
         change_accesses(body, own)
         kind = "parallel" if phase.alone else outer.kind
-        return For(self.row, count, body, kind, is_vector=phase.alone and jit.has_masks())
+        return For(self.row, count, body, kind, is_vector=phase.alone and has_masks())
 
     def _run(self, body: list[Statement], along: For, first: Expr, count: Expr) -> For:
         """A loop through the elements of all rows of a block."""
@@ -252,7 +253,7 @@ class _Phases:
             start = self.rows.in_run(s.buffer, s.indices, along)
             assert start is not None, "what is stored is no run"
             stores.append(Store(s.buffer, (moved(s.buffer, start),), substituted(s.value, runs)))
-        return For(self.element, count * length, stores, "parallel", is_vector=jit.has_masks())
+        return For(self.element, count * length, stores, "parallel", is_vector=has_masks())
 
 
 def _with_body(loop: For, body: list[Statement]) -> For:

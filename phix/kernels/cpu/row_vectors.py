@@ -28,6 +28,7 @@ from functools import reduce
 from phix.core import dtypes as dt
 from phix.core.records import dataclass
 from phix.kernels.cpu import jit
+from phix.kernels.cpu.level import has_masks
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form
 from phix.kernels.loops.nodes import (
@@ -77,7 +78,7 @@ def _sizes(body: list[Statement]) -> list[int]:
 def fits_mask(loop: Statement) -> bool:
     """Whether a loop along a row may be one vector, or a few as if they were one, of which a mask
     leaves out the last lanes."""
-    if not jit.has_masks() or not isinstance(loop, For) or loop.extent.fn != "const":
+    if not has_masks() or not isinstance(loop, For) or loop.extent.fn != "const":
         return False
     steps = [s for s in loop.body if isinstance(s, Assign)]
     if not all(isinstance(s, (Store, Assign)) for s in loop.body) or loop.start is not ir.ZERO:
