@@ -12,7 +12,7 @@ import pytest
 import phix
 from phix import ops
 from phix.core import dtypes as dt
-from phix.kernels.cpu import jit
+from phix.kernels.cpu import jit, level
 from phix.kernels.cpu.row_vectors import fits_mask, overlapping_vectors
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder
@@ -115,7 +115,7 @@ def test_a_kept_row_that_is_read_where_it_was_stored_is_changed() -> None:
 
 
 # -- vectors of which a mask leaves out the last lanes -------------------------------------------
-masks = pytest.mark.skipif(not jit.has_masks(), reason="the CPU has no masks")
+masks = pytest.mark.skipif(not level.has_masks(), reason="the CPU has no masks")
 FEW = 10
 SHORT, SHORT_TOO, BYTES = (
     Buffer(name, dtype, (4, FEW), "temp")
