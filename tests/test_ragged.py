@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -109,6 +111,8 @@ WRONG = {
     "begins": (2, [[0, 2], [0, 1]], "2 rows from row 2 on are no slice of operand, which has 3"),
     "sizes": (3, [[1, -2], [1, 1]], "-2 rows from row 1 on are no slice of operand"),
     "lands": (4, [[0, 0], [1, 4]], "1 rows from row 4 on are no slice of output, which has 4"),
+    "the last int": (2, [[0, 2**63 - 1], [0, 1]], f"2 rows from row {2**63 - 1} on are no slice"),
+    "far away": (4, [[0, 0], [2**63 - 1, 2]], f"1 rows from row {2**63 - 1} on are no slice of out"),
     "overlap": (4, [[0, 0], [0, 2]], "slices overlap in output"),
     "recv": (5, [[1, 1], [1, 1]], "recv_sizes are .* and the parts send"),
     "many": (0, [[1, 2], [3, 4]], "no slice of operand|send_sizes count 3 rows, and operand has 2"),
@@ -148,3 +152,15 @@ def test_what_is_refused() -> None:
         lanes(lambda x, c: ops.all_to_allv(x, c, "i", 2))(x, np.zeros((2, 3), int))
     with pytest.raises(PhixError, match="rows must be 0 or more"):
         lanes(lambda x, c: ops.all_to_allv(x, c, "i", -1))(x, table)
+
+
+def test_the_first_call_on_a_mesh() -> None:
+    """In a program that has no other collective: their rules are there for this one, too."""
+    program = """
+import numpy as np, phix
+mesh = phix.parallel.mesh({"i": 1})
+send = lambda x, c: phix.ops.all_to_allv(x, c, "i", 3)
+print(phix.parallel.spmd(send, mesh, "i", "i")(np.arange(1.0, 5.0), np.array([2])).tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "[1.0, 2.0, 0.0]", done.stderr

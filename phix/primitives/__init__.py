@@ -17,6 +17,7 @@ _BESIDES = {
     "linalg": ("determinants",),
     "masked_attention": ("flash_attention",),
     "placement": ("pointwise",),
+    "ragged": ("ranks",),
     "rectifier": ("pointwise",),
     "reduction": ("scan",),
     "sequence": ("alignment",),

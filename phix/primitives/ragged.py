@@ -247,7 +247,7 @@ class SliceCheck:
             )
 
     def _inside(self, name: str, offsets: Any, counts: Any, rows: Any) -> None:
-        wrong = (counts < 0) | ((counts > 0) & ((offsets < 0) | (offsets + counts > rows)))
+        wrong = (counts < 0) | ((counts > 0) & ((offsets < 0) | (offsets > rows - counts)))
         for at in np.argwhere(wrong)[:1]:
             count, first, most = (int(v[tuple(at)]) for v in (counts, offsets, rows))
             self._fail(f"{count} rows from row {first} on are no slice of {name}, which has {most}")
