@@ -181,3 +181,35 @@ def test_what_is_refused(send: Any, rng: np.random.Generator) -> None:
         lanes(lambda x, c: send(x, c, "i", rows=-1))(x, counts)
     with pytest.raises(TypeError, match="rows"):
         lanes(lambda x, c: send(x, c, "i"))(x, counts)
+
+
+@pytest.mark.parametrize("around", [lanes, on_mesh])
+def test_numbers_of_rows_that_are_not_known(around: Any, rng: np.random.Generator) -> None:
+    """The rows that were sent, say: one program for all."""
+    x, counts = drawn(rng)
+
+    def there_and_back(x: Any, c: Any) -> Any:
+        there, _ = global_scatter(x, c, "i", rows=N * x.shape[0])
+        return global_gather(2.0 * there, c, "i", rows=x.shape[0])
+
+    specs = [phix.spec([N, "n", 2], "float64"), phix.spec([N, N * EXPERTS], "int64")]
+    run = phix.jit(around(there_and_back), input_spec=specs)
+    slope = phix.jit(phix.grad(lambda *a: (run(*a) ** 2).sum()), input_spec=specs)
+    for held in (LOCAL, LOCAL + 2):
+        wider = np.concatenate([x, np.ones((N, held - LOCAL, 2))], 1)
+        sent = np.where(np.arange(held) < counts.sum(1)[:, None], 1, 0)[..., None] * wider
+        np.testing.assert_array_equal(run(wider, counts), 2 * sent)
+        np.testing.assert_allclose(slope(wider, counts), 8 * sent)
+    np.testing.assert_array_equal(run(x[:, :0], 0 * counts), x[:, :0])
+
+
+def test_the_largest_unsigned_numbers(rng: np.random.Generator) -> None:
+    """They are no negative ones: as many rows as there are go to the first expert, or an error."""
+    x, _ = drawn(rng)
+    counts = np.zeros((N, N * EXPERTS), np.uint64)
+    counts[:, 0] = 2**64 - 1
+    run = lambda drops: lanes(lambda x, c: global_scatter(x, c, "i", rows=LOCAL, drops=drops))  # noqa: E731
+    found, _ = run(True)(x, counts)
+    np.testing.assert_array_equal(found, np.stack([x[0], 0 * x[1], 0 * x[2]]))
+    with pytest.raises(TensorValueError, match=r"local_count counts \d+ rows, and x has 5"):
+        run(False)(x, counts)

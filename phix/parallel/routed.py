@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from phix import ops
-from phix.core.given import FLAG, at_least, takes
+from phix.core.dims import DimLike
+from phix.core.given import FLAG, SIZE, takes
 from phix.core.tensor import Tensor, TensorLike
 
 
-@takes(rows=at_least(0), drops=FLAG)
+@takes(rows=SIZE, drops=FLAG)
 def global_scatter(
-    x: TensorLike, local_count: TensorLike, axis_name: str, *, rows: int, drops: bool = False
+    x: TensorLike, local_count: TensorLike, axis_name: str, *, rows: DimLike, drops: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The rows that all parts send to the experts of this one: Paddle's op of this name.
 
@@ -47,9 +48,9 @@ def global_scatter(
     return out, global_count
 
 
-@takes(rows=at_least(0), drops=FLAG)
+@takes(rows=SIZE, drops=FLAG)
 def global_gather(
-    x: TensorLike, local_count: TensorLike, axis_name: str, *, rows: int, drops: bool = False
+    x: TensorLike, local_count: TensorLike, axis_name: str, *, rows: DimLike, drops: bool = False
 ) -> Tensor:
     """The rows that :func:`global_scatter` has sent, back where they came from, in their order.
 

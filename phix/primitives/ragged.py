@@ -24,6 +24,8 @@ from phix.core.tensor import TensorBase, Tracer
 from phix.primitives.collective import with_axis_moved
 from phix.primitives.flat import expanded, zeros
 
+_LARGEST = (1 << 63) - 1
+
 Tables = Callable[[Any], Any]
 
 
@@ -31,6 +33,13 @@ Tables = Callable[[Any], Any]
 def numeral(dim: Any) -> Any:
     """A size, maybe one that is unknown yet, as an int64 to compute with."""
     return ops.full((), dim, dt.int64)
+
+
+def as_ints(table: Any) -> Any:
+    """Ints as int64, those that it does not hold as the largest that it does."""
+    if table.dtype == dt.uint64:
+        table = ops.minimum(table, ops.full((), _LARGEST, dt.uint64))
+    return ops.cast(table, dt.int64)
 
 
 def starts(counts: Any) -> Any:
@@ -219,7 +228,7 @@ def _numbers(tables: Sequence[Any], axis_name: str) -> list[Any]:
                 f"ragged_all_to_all: {name} has a number for each of the {dm.dim_text(parts)} "
                 f"parts of {axis_name!r}, found {table.meta}"
             )
-    return [ops.cast(table, dt.int64) for table in tables]
+    return [as_ints(table) for table in tables]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from phix.core.errors import DTypeError, ShapeError, TensorValueError
 from phix.core.records import dataclass
 from phix.core.source import at_user_line
 from phix.primitives.communication import ring
-from phix.primitives.ragged import at_each_run, numeral, picked, starts
+from phix.primitives.ragged import as_ints, at_each_run, numeral, picked, starts
 
 # More rows than any part has, few enough that sums of such numbers are no more than int64 holds.
 _MOST = 1 << 40
@@ -88,7 +88,7 @@ def _tables(name: str, x: Any, numbers: Any, axis_name: str, drops: bool) -> tup
             f"{dm.dim_text(parts)} parts of {axis_name!r}, as many for each part; found "
             f"{x.meta} and {numbers.meta}"
         )
-    numbers = ops.clip(ops.cast(numbers, dt.int64), 0 if drops else -_MOST, _MOST)
+    numbers = ops.clip(as_ints(numbers), 0 if drops else -_MOST, _MOST)
     here = ops.reshape(numbers, (parts, numbers.shape[0] // parts))
     return here, ops.all_to_all(here, axis_name, 0, 0)
 
@@ -211,5 +211,5 @@ def _agree(name: str, given: Any, there: Any) -> None:
             f"{name}: global_count has as many ints as local_count, {there.meta.size}; found "
             f"{given.meta}"
         )
-    given = ops.reshape(ops.cast(given, dt.int64), (given.meta.size,))
+    given = ops.reshape(as_ints(given), (given.meta.size,))
     at_each_run([given, _flat(there)], AgreeCheck(f"{name}{at_user_line()}"))
