@@ -12,6 +12,7 @@ import pytest
 import phix
 from phix import ops
 from phix.core.errors import DTypeError, PhixError, ShapeError, TensorValueError
+from phix.parallel.exchange import check_rows
 from tests.ragged_cases import drawn_slices, placed
 
 pytestmark = pytest.mark.unoptimised
@@ -165,3 +166,21 @@ print(phix.parallel.spmd(send, mesh, "i", "i")(np.arange(1.0, 5.0), np.array([2]
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[1.0, 2.0, 0.0]", done.stderr
+
+
+@pytest.mark.parametrize(
+    "counts, came, said",
+    [
+        ([1, -1], [0, 0], r"counts \[1, -1\] of rows to send must be 0 or more, .* more than 4"),
+        ([2, 3], [0, 0], r"counts \[2, 3\] of rows to send"),
+        ([2**62, 2**62], [0, 0], r"counts \[4611686018427387904, 4611686018427387904\] of rows"),
+        ([2, 2], [4, 2], "6 rows come, and there is room for 5"),
+        ([2, 2], [2**62, 2**62], "9223372036854775808 rows come, and there is room for 5"),
+        ([2, 2], [-1, 2], r"the ranks send \[-1, 2\] rows here, which must be 0 or more"),
+    ],
+)
+def test_numbers_that_no_rank_may_send(counts: Any, came: Any, said: str) -> None:
+    """MPI would read or write there; sums of such numbers are no int64."""
+    check_rows(np.array([2, 2]), np.array([5, 0]), 4, 5)
+    with pytest.raises(TensorValueError, match=said):
+        check_rows(np.array(counts), np.array(came), 4, 5)

@@ -345,14 +345,16 @@ def _ragged(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
 def check_rows(counts: np.ndarray, came: np.ndarray, most: int, rows: int) -> None:
     """Raise TensorValueError unless a ragged step sends of ``most`` rows no more than there are,
     and what comes has room in ``rows``."""
-    if counts.min() < 0 or counts.sum() > most:
+    if counts.min() < 0 or max(counts.max(), counts.sum()) > most:  # a sum may wrap
         raise TensorValueError(
             f"counts {counts.tolist()} of rows to send must be 0 or more, and no more than {most} "
             "together, those of x"
         )
-    if came.sum() > rows:
+    if came.min() < 0:
+        raise TensorValueError(f"the ranks send {came.tolist()} rows here, which must be 0 or more")
+    if max(came.max(), came.sum()) > rows:
         raise TensorValueError(
-            f"{came.sum()} rows come, and there is room for {rows}: give the result as many rows"
+            f"{sum(came.tolist())} rows come, and there is room for {rows}: give the result as many rows"
         )
 
 
