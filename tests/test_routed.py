@@ -208,8 +208,11 @@ def test_the_largest_unsigned_numbers(rng: np.random.Generator) -> None:
     x, _ = drawn(rng)
     counts = np.zeros((N, N * EXPERTS), np.uint64)
     counts[:, 0] = 2**64 - 1
-    run = lambda drops: lanes(lambda x, c: global_scatter(x, c, "i", rows=LOCAL, drops=drops))  # noqa: E731
-    found, _ = run(True)(x, counts)
+
+    def run(drops: bool) -> Any:
+        return lanes(lambda x, c: global_scatter(x, c, "i", rows=LOCAL, drops=drops))(x, counts)
+
+    found, _ = run(True)
     np.testing.assert_array_equal(found, np.stack([x[0], 0 * x[1], 0 * x[2]]))
     with pytest.raises(TensorValueError, match=r"local_count counts \d+ rows, and x has 5"):
-        run(False)(x, counts)
+        run(False)

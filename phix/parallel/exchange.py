@@ -354,7 +354,8 @@ def check_rows(counts: np.ndarray, came: np.ndarray, most: int, rows: int) -> No
         raise TensorValueError(f"the ranks send {came.tolist()} rows here, which must be 0 or more")
     if max(came.max(), came.sum()) > rows:
         raise TensorValueError(
-            f"{sum(came.tolist())} rows come, and there is room for {rows}: give the result as many rows"
+            f"{sum(came.tolist())} rows come, and there is room for {rows}: give the result as "
+            "many rows"
         )
 
 
