@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import phix
+from phix import ops
 from phix.core.errors import DTypeError, ShapeError, TensorValueError
 from phix.parallel import global_gather, global_scatter
 from tests.training_cases import delivered
@@ -216,3 +217,25 @@ def test_the_largest_unsigned_numbers(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(found, np.stack([x[0], 0 * x[1], 0 * x[2]]))
     with pytest.raises(TensorValueError, match=r"local_count counts \d+ rows, and x has 5"):
         run(False)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_sizes_that_are_found_are_the_same_along_other_axes(jitted: bool) -> None:
+    """They are those of sums over such an axis, say."""
+    mesh = phix.parallel.mesh({"a": 2, "i": 2}, virtual=True)
+    counts = np.array([[[1, 1], [1, 1]], [[2, 1], [2, 1]]])
+    x = np.arange(1.0, 13.0).reshape(2, 2, 3)
+
+    def run(x: Any, counts: Any) -> Any:
+        own = counts[0, 0]
+        came = ops.all_to_all(own, "i", 0, 0)
+        there = ops.global_scatter(x[0, 0], own, came, ring_id=1)
+        back = ops.global_gather(there, own, came, ring_id=1)
+        return phix.psum(there, "a")[None], back[None, None]
+
+    sent = phix.parallel.spmd(run, mesh, (("a", "i"),) * 2, ("i", ("a", "i")))
+    there, back = (phix.jit(sent) if jitted else sent)(x, counts)
+    wanted = [[1 + 7, 4 + 8, 10, 11], [2 + 9, 5 + 12, 0, 0]]
+    np.testing.assert_array_equal(there, wanted)
+    is_sent = np.arange(3) < counts.sum(-1)[..., None]
+    np.testing.assert_array_equal(back, np.where(is_sent, x, 0))

@@ -16,7 +16,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.attrs import as_dim
-from phix.core.context import axis_size
+from phix.core.context import axis_size, bound_axes
 from phix.core.errors import DTypeError, ShapeError, TensorValueError
 from phix.core.records import dataclass
 from phix.core.source import at_user_line
@@ -71,8 +71,13 @@ def _gathered(x: Any, here: Any, there: Any, axis_name: str, rows: Any, drops: b
 
 
 def _most_anywhere(counts: Any, axis_name: str) -> Any:
-    """The largest number of rows that any part gets: a size that is the same on all of them."""
-    return as_dim(ops.max(ops.all_gather(ops.sum(counts), axis_name), [0]))
+    """The largest number of rows that any part gets: a size that is the same on all of them, along
+    other axes, too."""
+    most = ops.sum(counts)
+    others = [name for name, *_ in bound_axes() if name != axis_name]
+    for name in (axis_name, *others):
+        most = ops.max(ops.all_gather(most, name), [0])
+    return as_dim(most)
 
 
 def _tables(name: str, x: Any, numbers: Any, axis_name: str, drops: bool) -> tuple[Any, Any]:
