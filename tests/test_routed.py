@@ -166,6 +166,21 @@ def test_rows_that_do_not_come_back_are_an_error(around: str, rng: np.random.Gen
         there_and_back(1, most)
 
 
+def test_the_ops_underneath(rng: np.random.Generator) -> None:
+    """By themselves, as a port of the table to other hardware calls them."""
+    x, counts = drawn(rng)
+
+    def there_and_back(x: Any, c: Any) -> Any:
+        there, came = ops.scatter_rows(x, c, "i", 15)
+        return there, came, ops.gather_rows(there, c, "i", LOCAL)
+
+    there, _, back = lanes(there_and_back)(x, counts)
+    np.testing.assert_array_equal(there, expected(x, counts, 15))
+    np.testing.assert_array_equal(
+        back, x * (np.arange(LOCAL) < counts.sum(1, keepdims=True))[:, :, None]
+    )
+
+
 @pytest.mark.parametrize("send", [global_scatter, global_gather])
 def test_what_is_refused(send: Any, rng: np.random.Generator) -> None:
     x, counts = drawn(rng)
