@@ -306,3 +306,40 @@ def test_a_classifier_learns_what_float64_says() -> None:
     for found, v in zip(each, (w, 2 * w, -w)):
         q = softmax_of(h @ v)
         np.testing.assert_allclose(found, h.T @ (q - chosen) / 70, rtol=1e-10, atol=1e-12)
+
+
+def picked_and_turned(x: Any, z: Any, y: Any) -> Any:
+    """The gradient of classes' losses, from labels that may be negative, times what takes long."""
+    n = x.shape[1]
+    label = ops.clip(ops.where(y < 0, y + n, y), 0, n - 1)[:, None]
+    shares = ops.exp(ops.log_softmax(x, -1))
+    return ops.where(ops.arange(0, n, 1, "int64") == label, shares - 1.0, shares) * ops.sin(z)
+
+
+@pytest.mark.parametrize("size", [9, 15, 17])
+@pytest.mark.parametrize("rows", [17, 40, 500])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_an_index_that_is_a_number_too(size: int, rows: int, dtype: str) -> None:
+    """What is read at that index is read there, whatever becomes of the number."""
+    x, z = array(rows, size, dtype=dtype), array(size, rows, dtype=dtype).T.copy()
+    y = np.random.default_rng(rows).integers(-size, size, rows)
+    wanted = (softmax_of(x) - (np.arange(size) == (y % size)[:, None])) * np.sin(z)
+    np.testing.assert_allclose(phix.jit(picked_and_turned)(x, z, y), wanted, atol=1e-6)
+    unknown = [phix.spec(["n", size], dtype)] * 2 + [phix.spec(["n"], "int64")]
+    found = phix.jit(picked_and_turned, input_spec=unknown)(x, z, y)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_a_number_that_is_also_a_place() -> None:
+    """The flat place of an element, as a number and to read at: neither knows of blocks."""
+
+    def function(x: Any, z: Any) -> Any:
+        rows, size = x.shape
+        place = ops.reshape(ops.arange(0, rows * size, 1, "int64"), (rows, size))
+        turned = ops.remainder(ops.floor_divide(place * 7 + 3, 5), 11)
+        return ops.exp(ops.log_softmax(x, -1)) * ops.sin(z) * ops.cast(turned, "float64")
+
+    x, z = array(200, SIZE, dtype="float64"), array(200, SIZE + 1, dtype="float64")[:, 1:].copy()
+    turned = (np.arange(200 * SIZE).reshape(200, SIZE) * 7 + 3) // 5 % 11
+    wanted = softmax_of(x) * np.sin(z) * turned
+    np.testing.assert_allclose(phix.jit(function)(x, z), wanted, rtol=1e-12, atol=1e-14)

@@ -37,8 +37,8 @@ def test_random_networks_compiled_eager_and_in_numpy(group: int, seed: int) -> N
 
 
 # Drawn in the thousands, they went wrong: sums of a row each, in pieces, in another order; a loop
-# whose only store was put where it is read.
-@pytest.mark.parametrize("seed", [700001376, 700010622])
+# whose only store was put where it is read; an index kept as a number, and read at.
+@pytest.mark.parametrize("seed", [700001376, 700010622, 95832155004])
 def test_networks_that_went_wrong(seed: int) -> None:
     outcome = run_draw(seed)
     assert not outcome.error, outcome.report()

@@ -26,7 +26,7 @@ code, and all rows have the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import count
 
 import numpy as np
@@ -171,11 +171,17 @@ class _Phases:
                 before += [Store(k.data, k.args, o) for o, k in kept.items()]
                 if before:
                     yield _with_body(loop, before)
-                before = self._made_alone(s, part, substituted(part, kept), loop, made)
+                # the place of what is found in a run stays one, whatever is kept of its index
+                runs = {x: x for x in part.loads if self._is_run(x, loop)}
+                value = substituted(part, runs | kept)
+                before = self._made_alone(s, part, value, loop, made)
             if isinstance(s, Store):  # what was made of what stood there is no longer that
                 made = {e: k for e, k in made.items() if s.buffer not in {x.data for x in e.loads}}
         if before:
             yield _with_body(loop, before)
+
+    def _is_run(self, load: Expr, loop: For) -> bool:
+        return self.rows.in_run(load.data, load.args, loop) is not None
 
     def _element(self, value: Expr, loop: For) -> Expr:
         """Where an element of each row is kept."""
@@ -252,8 +258,22 @@ class _Phases:
             }
             start = self.rows.in_run(s.buffer, s.indices, along)
             assert start is not None, "what is stored is no run"
+            places = {along.index, self.rows.outer.index}
+            assert places.isdisjoint(_besides(s.value, runs)), "a run knows no rows"
             stores.append(Store(s.buffer, (moved(s.buffer, start),), substituted(s.value, runs)))
         return For(self.element, count * length, stores, "parallel", is_vector=has_masks())
+
+
+def _besides(root: Expr, runs: Container[Expr]) -> set[Expr]:
+    """All that an expression consists of, besides what is loaded in runs."""
+    found: set[Expr] = set()
+    left = [root]
+    while left:
+        e = left.pop()
+        if e not in found and e not in runs:
+            found.add(e)
+            left += e.args
+    return found
 
 
 def _with_body(loop: For, body: list[Statement]) -> For:
