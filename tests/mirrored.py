@@ -15,6 +15,7 @@ from phix.parallel.exchange import Group
 from phix.parallel.meshes import Mesh
 
 COMM, SECOND, SUM, BYTE = 44, 45, 55, 66  # handles
+IN_PLACE = 77  # in the place of an address
 _INT = ctypes.c_int32
 _ARRAYS = [ctypes.c_void_p] * 2
 
@@ -53,7 +54,8 @@ class Called(Mirrored):
             for name, (function, takes) in self.answered().items()
         }
         words = {
-            "index": 0, "communicator": COMM, "second": SECOND, "sum": SUM, "bytes": BYTE,
+            "index": 0, "communicator": COMM, "second": SECOND, "sum": SUM, "in_place": IN_PLACE,
+            "bytes": BYTE,
             "whereabouts": ctypes.addressof(self.whereabouts), "busy": self.busy.ctypes.data,
         }  # fmt: skip
         for name, function in self.functions.items():
@@ -66,12 +68,12 @@ class Called(Mirrored):
         return {"MPI_Allreduce": (self.sum, [*_ARRAYS, _INT, _INT, _INT, _INT])}
 
     def sum(self, x: int, out: int, count: int, dtype: int, kind: int, comm: int) -> int:
-        assert (kind, comm, x != out) == (SUM, COMM, True)
+        assert (x, kind, comm) == (IN_PLACE, SUM, COMM)
         assert self.whereabouts.value.startswith(b"\1psum over ")
         self.calls.append(count)
         if not self.answer:
             size = count * np.dtype(chr(dtype)).itemsize
-            given = np.frombuffer(ctypes.string_at(x, size), chr(dtype))
+            given = np.frombuffer(ctypes.string_at(out, size), chr(dtype))
             ctypes.memmove(out, (self.size * given).astype(chr(dtype)).tobytes(), size)
         return self.answer
 
@@ -109,7 +111,8 @@ class Begun(Called):
 
     def begin_sum(self, x, out, count, dtype, kind, comm, request):  # type: ignore[no-untyped-def]
         size = count * np.dtype(chr(dtype)).itemsize
-        return self._begin(f"sum of {chr(dtype)}", x, size, out, size, comm, request)
+        self._expect((x, kind) == (IN_PLACE, SUM), "added in place")
+        return self._begin(f"sum of {chr(dtype)}", out, size, out, size, comm, request)
 
     def begin_gather(self, x, count, dtype, out, *rest):  # type: ignore[no-untyped-def]
         size = count * (1 if dtype == BYTE else np.dtype(chr(dtype)).itemsize)
@@ -128,16 +131,17 @@ class Begun(Called):
         self._expect(comm == COMM and len(self.under_way) < 9, f"{what} begun")
         self._expect(self.busy.tolist() == [threading.get_ident(), len(self.under_way)], "busy")
         number = 1 + max(self.under_way, default=0)
-        junk = np.random.default_rng(0).bytes(made)
+        before, junk = ctypes.string_at(x, given), np.random.default_rng(0).bytes(made)
         ctypes.memmove(out, junk, made)
-        self.under_way[number] = what, x, out, made, ctypes.string_at(x, given), junk
+        self.under_way[number] = what, x, out, made, before, junk
         request[0] = number
         self.events.append(f"begin {what.split()[0]}")
         return 0
 
     def wait(self, request: Any, status: int) -> int:
         what, x, out, made, before, junk = self.under_way.pop(request[0])
-        self._expect(ctypes.string_at(x, len(before)) == before, "written while it was sent")
+        is_kept = x == out or ctypes.string_at(x, len(before)) == before
+        self._expect(is_kept, "written while it was sent")
         self._expect(ctypes.string_at(out, made) == junk, "written while it was received")
         if what == "gather":
             found = before * self.size

@@ -226,8 +226,9 @@ class Talk:
     def Allgather(self, x: np.ndarray, out: np.ndarray) -> None:
         out.reshape(-1)[...] = np.concatenate([p.reshape(-1) for p in self.allgather(x.copy())])
 
-    def Allreduce(self, x: np.ndarray, out: np.ndarray) -> None:
-        out[...] = sum(self.allgather(x.copy()))
+    def Allreduce(self, x: Any, out: np.ndarray) -> None:
+        assert "IN_PLACE" in repr(x)
+        out[...] = sum(self.allgather(out.copy()))
 
     def Alltoall(self, x: np.ndarray, out: np.ndarray) -> None:
         rows = [p.reshape(self.clique.size, -1)[self.rank] for p in self.allgather(x.copy())]

@@ -259,6 +259,7 @@ def test_two_ranks_with_one_gpu(gpu: Any) -> None:
 
 @pytest.mark.parametrize("why", ["missing", "old", "off"])
 def test_without_nccl_it_goes_through_the_host(gpu: Any, why: str, caplog: Any, monkeypatch: Any):
+    pytest.importorskip("mpi4py", reason="no mpi4py here: pip install phix[mpi]")
     monkeypatch.setattr(Group, "nccl", why != "off")
     gpu.library.available, gpu.library.version = why != "missing", 20604 if why == "old" else 22501
     on_two(gpu, times=3)

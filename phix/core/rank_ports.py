@@ -26,9 +26,10 @@ FUNCTIONS = (*WHOLE, *BEGUN.values(), "MPI_Wait")
 # What stands in a table, a word each: the communicator, a second one for what comes behind the
 # first call of a step that was begun, the number of this rank in both, the memory in which it says
 # what it does (see ``phix/parallel/failures.py``), that of the words about threads, MPI_SUM,
-# functions (0: this MPI has none), dtypes.
+# MPI_IN_PLACE, functions (0: this MPI has none), dtypes.
 WORDS = (
-    "communicator", "second", "index", "whereabouts", "busy", "sum", *FUNCTIONS, BYTES, *ADDED,
+    "communicator", "second", "index", "whereabouts", "busy", "sum", "in_place", *FUNCTIONS, BYTES,
+    *ADDED,
 )  # fmt: skip
 PLACES = {word: place for place, word in enumerate(WORDS)}
 # MPI counts in 32 bits.

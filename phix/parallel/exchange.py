@@ -273,7 +273,8 @@ def _sum(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls:
     way = group.way_of_sum(x.dtype, x.nbytes)
     if way == "at once":
         whole = out if out.flags.c_contiguous else np.empty(x.shape, x.dtype)
-        yield "Allreduce", _contiguous(x), whole
+        whole[...] = x  # by native code they are one already
+        yield "Allreduce", _in_place(), whole
     elif way == "whole":
         whole = _added((yield from _rows(group, x)))
     else:
@@ -380,6 +381,12 @@ def _permute(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> Calls
     found = np.empty(x.shape, x.dtype)
     yield "Sendrecv", _bytes(_contiguous(x)), target, 0, _bytes(found), source
     out[...] = 0 if source < 0 else found
+
+
+def _in_place() -> Any:
+    from mpi4py import MPI
+
+    return MPI.IN_PLACE
 
 
 def _nobody() -> int:

@@ -42,7 +42,8 @@ def port_of(comm: Any, second: Any, index: int, busy: np.ndarray) -> Port | None
 def _numbers(MPI: Any, comms: Any, index: int, busy: np.ndarray) -> Iterator[tuple[int, int]]:
     """The words of a table, each behind its place."""
     library = ctypes.CDLL(MPI.__file__)
-    own = {"index": index, "whereabouts": WHEREABOUTS.address(), "busy": busy.ctypes.data}
+    own = {"index": index, "whereabouts": WHEREABOUTS.address(), "busy": busy.ctypes.data,
+           "in_place": int(MPI.IN_PLACE)}  # fmt: skip
     handles = {word: getattr(MPI, name) for word, name in ADDED.items()}
     handles |= {"communicator": comms[0], "second": comms[1], "sum": MPI.SUM, BYTES: MPI.BYTE}
     for word in WORDS:

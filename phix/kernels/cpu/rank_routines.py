@@ -85,7 +85,8 @@ LEFT
 _RECEIVED = (
     "ptr %x, i32 %number, HANDLE %type, ptr %out, i32 %number, HANDLE %type, HANDLE %communicator"
 )
-_ADDED = "ptr %x, ptr %out, i32 %number, HANDLE %type, HANDLE %sum, HANDLE %communicator"
+# What is added stands where the sum will.
+_ADDED = "ptr %in_place, ptr %out, i32 %number, HANDLE %type, HANDLE %sum, HANDLE %communicator"
 # No tag but 0 is in use, and no status is longer.
 _SENT = """
 define internal i32 @NAME(
@@ -164,7 +165,7 @@ def function(routine: str, handle: str, goes_on: bool) -> tuple[str, str]:
     is_begun = routine != whole
     given = {"MPI_Allreduce": _ADDED, "MPI_Sendrecv": _EXCHANGED}.get(whole, _RECEIVED)
     text = _SENT if whole == "MPI_Sendrecv" else _MOVED
-    before = ["SUM"] if whole == "MPI_Allreduce" else []
+    before = ["SUM", "IN_PLACE"] if whole == "MPI_Allreduce" else []
     if is_begun:
         before.append("REQUEST")
         given += ", ptr %request"
@@ -186,6 +187,7 @@ def waits(handle: str) -> tuple[str, ...]:
 def _filled(text: str, handle: str, routine: str = "", communicator: str = "communicator") -> str:
     words = {"WHEREABOUTS": ("whereabouts", "whereabouts", "ptr"),
              "FUNCTION": ("function", routine, "ptr"), "SUM": ("sum", "sum", handle),
+             "IN_PLACE": ("in_place", "in_place", "ptr"),
              "COMMUNICATOR": ("communicator", communicator, handle),
              "BUSY": ("busy", "busy", "ptr"), "BYTES": ("bytes", "bytes", handle)}  # fmt: skip
     lines = []

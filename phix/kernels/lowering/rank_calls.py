@@ -109,12 +109,17 @@ class _Calls:
         count = self._size(x) * x.dtype.itemsize
         way = self.group.way_of_sum(x.dtype, count)
         if way == "at once":
-            return self._called("sum", x, x.dims, ())
+            return self.b.written((self.task.out,), lambda to: self._at_once(x, to))[0]
         if way == "whole":
             return self._added(self.gather(x, (0,)))
         return self.b.written((self.task.out,), lambda to: self._by_pieces(x, to))[0]
 
     # -- sums ------------------------------------------------------------------------------------
+    def _at_once(self, x: Value, to: Buffer) -> None:
+        """MPI adds where its result will be: x is computed there, and MPI copies nothing."""
+        self.b.fill(to, x)
+        self._call("sum", buffer_value(to), x.dims, (), to)
+
     def _by_pieces(self, x: Value, to: Buffer) -> None:
         """Each rank adds a piece, the pieces go to all; what is left over goes to all as it is."""
         b, size, count = self.b, self.group.size, self._size(x)
@@ -176,7 +181,7 @@ class _Calls:
         self,
         kind: str,
         x: Value,
-        dims: tuple[int, ...],
+        dims: tuple[Any, ...],
         detail: Any,
         to: Buffer,
         goes_on: bool = False,
