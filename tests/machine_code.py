@@ -128,10 +128,10 @@ def _machine() -> Any:
     """The machine of the run, for which code is chosen line by line."""
     from llvmlite import binding as llvm
 
-    from phix.kernels.cpu import compiler
     from phix.kernels.cpu.level import level
 
-    compiler._machine()  # makes the targets known
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=level().cpu, features=level().features, opt=0, jit=True, codemodel="jitdefault"
     )

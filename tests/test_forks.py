@@ -61,11 +61,19 @@ forked(hold, check)
 """
 
 EMITTING = """
+real = compiler.object_of
+ended = []
+def slow(*args):
+    held.set()
+    time.sleep(0.1)
+    ended.append(1)
+    return real(*args)
 def hold():
-    with jit.lock_of_llvm():  # as a thread that emits does
-        held.set()
-        time.sleep(0.1)
+    compiler.object_of = slow
+    compiler.Emission("define void @f() {\\n  ret void\\n}\\n", True)
 def check():
+    assert ended
+    compiler.object_of = real
     assert phix.jit(lambda x: x * 2.0)(np.ones(2, "f")).tolist() == [2.0, 2.0]
 forked(hold, check)
 """

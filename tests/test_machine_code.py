@@ -103,15 +103,12 @@ def test_code_that_may_lose_masks_is_compiled_without_vectors_of_lines(
     ways = []
     bodies = {True: b"\xc4\xc1\xf9\x50\xc4", False: b"\xc5\xf9\x6e\xc4"}
 
-    def optimised(text: str, is_final: bool, vectors: tuple[bool, bool]) -> str:
-        ways.append(vectors)
-        return text
-
-    def emitted(text: str) -> bytes:
+    def emitted(text: str, machine: object) -> bytes:
         return bodies[text == "always" or ways[-1][0]]
 
-    monkeypatch.setattr(compiler, "_optimised", optimised)
-    monkeypatch.setattr(compiler, "_machine", lambda: SimpleNamespace(emit_object=emitted))
+    monkeypatch.setattr(compiler, "parsed", lambda text: text)
+    monkeypatch.setattr(compiler, "_optimise", lambda *given: ways.append(given[-1]))
+    monkeypatch.setattr(compiler, "_emitted", emitted)
     monkeypatch.setattr(compiler, "has_masks", lambda: True)
     assert not compiler.may_lose_masks(compiler.object_of("text", False))
     assert ways == [(True, True), (False, True)]

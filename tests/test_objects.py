@@ -49,12 +49,14 @@ define i64 @counted() {
 """
 
 
-def machine_code(text: str) -> bytes:
-    return compiler.object_of(text, True)
+def machine_code(*texts: str) -> list[bytes]:
+    return [compiler.object_of(text, True) for text in texts]
 
 
 @pytest.mark.parametrize("load", [objects.loaded, compiler.loaded])
-def test_code_does_the_same_whoever_puts_it_into_memory(load: Callable[[bytes], object]) -> None:
+def test_code_does_the_same_whoever_puts_it_into_memory(
+    load: Callable[[list[bytes]], object],
+) -> None:
     body = machine_code(TEXT)
     for _ in range(2):  # each has variables of its own
         code: object = load(body)
@@ -68,7 +70,8 @@ def test_code_does_the_same_whoever_puts_it_into_memory(load: Callable[[bytes], 
 
 
 def test_what_is_of_another_kind_is_left_to_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert objects.loaded(b"") is None and objects.loaded(b"\xfe\xed\xfa\xcf" + bytes(60)) is None
+    for other in b"", b"\xfe\xed\xfa\xcf" + bytes(60):
+        assert objects.loaded([other]) is objects.loaded([*machine_code(TEXT), other]) is None
     calls = "declare void @phix_nowhere()\ndefine void @f() {\n  call void @phix_nowhere()\n"
     body = machine_code(calls + "  ret void\n}\n")
     assert objects.loaded(body) is None
@@ -76,9 +79,44 @@ def test_what_is_of_another_kind_is_left_to_llvm(monkeypatch: pytest.MonkeyPatch
     assert objects.loaded(body) is not None
     of_threads = "@own = thread_local global i64 3\ndefine ptr @f() {\n  ret ptr @own\n}\n"
     assert objects.loaded(machine_code(of_threads)) is None
-    plain = bytearray(machine_code(TEXT))
+    plain = bytearray(*machine_code(TEXT))
     plain[18] = 183  # the number of another architecture
-    assert objects.loaded(bytes(plain)) is None
+    assert objects.loaded([bytes(plain)]) is None
+
+
+# Each calls the other, and has a function of its own of a name that the other has, too.
+PING = """
+declare i64 @pong(i64)
+define internal i64 @less(i64 %k) noinline {
+  %found = sub i64 %k, 1
+  ret i64 %found
+}
+define i64 @ping(i64 %k) {
+  %is_end = icmp sle i64 %k, 0
+  br i1 %is_end, label %end, label %more
+more:
+  %left = call i64 @less(i64 %k)
+  %found = call i64 @pong(i64 %left)
+  ret i64 %found
+end:
+  ret i64 %k
+}
+"""
+PONG = PING.replace("ping", "PING").replace("pong", "ping").replace("PING", "pong")
+PONG = PONG.replace("sub i64 %k, 1", "sub i64 %k, 10")
+
+
+@pytest.mark.parametrize("load", [objects.loaded, compiler.loaded])
+def test_objects_call_each_other(load: Callable[[list[bytes]], object]) -> None:
+    bodies = machine_code(PING, PONG)
+    whole = objects.packed(bodies)
+    assert objects.unpacked(whole) == bodies and objects.unpacked(objects.packed([])) == []
+    code: object = load(objects.unpacked(whole))
+    assert code is not None
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    assert call(code.address("ping"))(30) == -3  # type: ignore[attr-defined]
+    assert call(code.address("pong"))(30) == -2  # type: ignore[attr-defined]
+    assert objects.loaded(bodies[:1]) is None  # the other is nowhere
 
 
 def mapped(how: str = " r-x") -> int:

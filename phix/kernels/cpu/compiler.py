@@ -7,22 +7,32 @@ imported where there is something to compile.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import re
 import threading
-from collections.abc import Iterator
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
-from phix.kernels.cpu import objects
+from phix.kernels.cpu import objects, units
 from phix.kernels.cpu.level import VECTORS, has_masks, level
 from phix.kernels.loops import linked
 
+_idle: list[llvm.TargetMachine] = []
 
-@lru_cache(maxsize=1)
-def _machine() -> llvm.TargetMachine:
+
+@contextlib.contextmanager
+def _machine() -> Iterator[llvm.TargetMachine]:
+    """A machine that no other thread uses meanwhile."""
+    machine = _idle.pop() if _idle else _new_machine()
+    yield machine
+    _idle.append(machine)
+
+
+def _new_machine() -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
@@ -41,7 +51,7 @@ def _engine() -> llvm.ExecutionEngine:
     It compiles nothing: its machine knows no CPU, and the module it begins with, which it would
     compile with the object, is taken out.
     """
-    _machine()  # makes the targets known
+    llvm.initialize_native_target()
     target = llvm.Target.from_default_triple()
     empty = llvm.parse_assembly("")
     machine = target.create_target_machine(opt=0, jit=True, codemodel="jitdefault")
@@ -50,49 +60,122 @@ def _engine() -> llvm.ExecutionEngine:
     return engine
 
 
+# -- LLVM's long calls -----------------------------------------------------------------------------
+def _unlocked(name: str) -> Callable[..., Any]:
+    """A function of llvmlite's library without the lock under which llvmlite makes each call.
+
+    LLVM needs none between threads whose modules have contexts of their own, and machines.
+    """
+    library = ffi.lib
+    function: Callable[..., Any] = getattr(getattr(library, "_lib", library), name)
+    return function
+
+
 def parsed(text: str) -> llvm.ModuleRef:
     """The module of a text, with the native functions from outside phix that it calls."""
-    module = llvm.parse_assembly(text)
+    context = llvm.create_context()
+    module = _parsed(text, context)
     module.triple = llvm.get_process_triple()
     for name in sorted(set(re.findall(linked.DECLARED, text))):
-        module.link_in(llvm.parse_assembly(linked.find(name).make()))
+        module.link_in(_parsed(linked.find(name).make(), context))
         module.get_function(name).linkage = llvm.Linkage.internal
     module.verify()
     return module
 
 
-def _optimised(
-    text: str, is_final: bool = False, vectors: tuple[bool, bool] = VECTORS[0]
-) -> llvm.ModuleRef:
-    """The module after LLVM's passes; with ``is_final``, those alone that find registers.
+def _parsed(text: str, context: llvm.ContextRef) -> llvm.ModuleRef:
+    with ffi.OutputString() as said:
+        found = _unlocked("LLVMPY_ParseAssembly")(context, text.encode(), said)
+        if not found:
+            raise RuntimeError(f"LLVM does not understand its text: {said}")
+    return llvm.ModuleRef(found, context)
+
+
+def _optimise(
+    module: llvm.ModuleRef,
+    machine: llvm.TargetMachine,
+    is_final: bool = False,
+    vectors: tuple[bool, bool] = VECTORS[0],
+) -> None:
+    """Run LLVM's passes; with ``is_final``, those alone that find registers.
 
     Text that has its vectors and loops as they are to be compiles in half the time then.
     """
-    machine, module = _machine(), parsed(text)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.slp_vectorization, options.loop_vectorization = vectors
     builder = llvm.create_pass_builder(machine, options)
     if not is_final:
         with _disposed(builder.getModulePassManager()) as every:
-            every.run(module, builder)
-        return module
+            _unlocked("LLVMPY_RunNewModulePassManager")(every, module, builder)
+        return
     with _disposed(llvm.create_new_function_pass_manager()) as few:
         few.add_sroa_pass()
         few.add_instruction_combine_pass()
         few.add_simplify_cfg_pass()
         for function in module.functions:
             if not function.is_declaration:
-                few.run(function, builder)
-    return module
+                _unlocked("LLVMPY_RunNewFunctionPassManager")(few, function, builder)
 
 
+def _emitted(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> bytes:
+    with ffi.OutputString() as said:
+        found = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, said)
+        if not found:
+            raise RuntimeError(f"LLVM makes no machine code: {said}")
+    try:
+        size = ffi.lib.LLVMPY_GetBufferSize(found)
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(found), size)
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(found)
+
+
+# -- machine code ----------------------------------------------------------------------------------
 def object_of(text: str, is_final: bool) -> bytes:
     """The machine code of a module as an object file."""
-    for vectors in VECTORS:
-        body = bytes(_machine().emit_object(_optimised(text, is_final, vectors)))
-        if is_final or not may_lose_masks(body):
-            break
+    with _machine() as machine:
+        for vectors in VECTORS:
+            module = parsed(text)
+            _optimise(module, machine, is_final, vectors)
+            body = _emitted(module, machine)
+            if is_final or not may_lose_masks(body):
+                break
     return body
+
+
+def objects_of(text: str, is_final: bool) -> list[bytes]:
+    """The machine code of a module in several object files, which are made side by side."""
+    first, *others = units.divided(text)
+    begun = [Emission(other, is_final) for other in others]
+    return [object_of(first, is_final), *(each.result() for each in begun)]
+
+
+class Emission(threading.Thread):
+    """A module on its way to machine code, beside all else: LLVM needs no lock of the interpreter.
+
+    What the thread calls returns to Python, where it may wait for another one to let the
+    interpreter go. So it pays where the caller waits, too, or has other things to do.
+    """
+
+    under_way: ClassVar[set[Emission]] = set()
+
+    def __init__(self, text: str, is_final: bool) -> None:
+        super().__init__()
+        self.given = text, is_final
+        self.body: bytes | None = None
+        self.under_way.add(self)
+        self.start()
+
+    def run(self) -> None:
+        try:
+            with contextlib.suppress(Exception):
+                self.body = object_of(*self.given)
+        finally:
+            self.under_way.discard(self)
+
+    def result(self) -> bytes:
+        """The object file, waited for; the error where there is none."""
+        self.join()
+        return object_of(*self.given) if self.body is None else self.body
 
 
 # vmovmskps, vmovmskpd and vpmovmskb from a register, after prefixes of two and of three bytes
@@ -123,18 +206,22 @@ def _disposed(manager: Any) -> Iterator[Any]:
 
 def assembly(text: str) -> str:
     """The machine code of a module as assembly text."""
-    return str(_machine().emit_assembly(_optimised(text)))
+    module = parsed(text)
+    with _machine() as machine:
+        _optimise(module, machine)
+        return str(machine.emit_assembly(module))
 
 
 class Placed:
-    """An object in the memory of LLVM's own loader."""
+    """Objects in the memory of LLVM's own loader."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, bodies: Sequence[bytes]) -> None:
         for name, address in objects.SYMBOLS.items() - _told.items():
             llvm.add_symbol(name, address)
             _told[name] = address
         self.engine = _engine()
-        self.engine.add_object_file(llvm.ObjectFileRef.from_data(body))
+        for body in bodies:
+            self.engine.add_object_file(llvm.ObjectFileRef.from_data(body))
         self.engine.finalize_object()
 
     def address(self, name: str) -> int:
@@ -144,25 +231,3 @@ class Placed:
 
 _told: dict[str, int] = {}  # where LLVM knows native functions to be
 loaded = Placed
-
-
-class Emission(threading.Thread):
-    """A module on its way to machine code, beside Python: LLVM needs no lock of the interpreter.
-
-    One long call is all that the thread makes. Each return from a call waits until another thread
-    lets the interpreter go, which takes that one as long as a good part of the work.
-    """
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.module = _optimised(text, is_final=True)
-        self.body: bytes | None = None  # None in the end: it went wrong, as it will again
-        self.start()
-
-    def run(self) -> None:
-        with contextlib.suppress(Exception):
-            self.body = _machine().emit_object(self.module)
-
-    def result(self) -> bytes | None:
-        self.join()
-        return self.body

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from phix.kernels.cpu import compiler
 
 # Raise when the convention of ``entry`` or the layout of what it reads changes.
-ENTRY_VERSION = 3
+ENTRY_VERSION = 4
 _METH_FASTCALL = 0x80
 
 # Which module of this folder makes a function known that compiled code calls; else it is BLAS's.
@@ -50,17 +50,12 @@ _begun: dict[str, compiler.Emission] = {}
 _forking = contextlib.ExitStack()
 
 
-def lock_of_llvm() -> Any:
-    """The lock under which llvmlite calls LLVM, if somebody imported it: threads of ours hold it
-    too, see ``compiler.Emission``."""
-    ffi = sys.modules.get("llvmlite.binding.ffi")
-    return getattr(getattr(ffi, "lib", None), "_lock", contextlib.nullcontext())
-
-
 def _before_fork() -> None:
     """Wait for what other threads compile: in the child LLVM would be half in it for ever."""
     _forking.enter_context(_lock)
-    _forking.enter_context(lock_of_llvm())
+    made = sys.modules.get("phix.kernels.cpu.compiler")
+    for each in tuple(made.Emission.under_way) if made else ():
+        each.join()
 
 
 def _after_fork() -> None:
@@ -230,14 +225,16 @@ def _load(
     begun = _begun.pop(key, None)
     body = None if begun else disk_cache.load(key)
     if body is None:
-        body = begun.result() if begun else None
-        if body is None:
-            from phix.kernels.cpu import compiler
-
-            body = compiler.object_of(text if isinstance(text, str) else text(), is_final)
+        body = objects.packed([begun.result()] if begun else _made(text, is_final))
         if isinstance(text, partial) or _is_for_all(text):
             disk_cache.save(key, body)
     return _linked(body, names)
+
+
+def _made(text: str | partial[str], is_final: bool) -> list[bytes]:
+    from phix.kernels.cpu import compiler
+
+    return compiler.objects_of(text if isinstance(text, str) else text(), is_final)
 
 
 def _is_for_all(text: str) -> bool:
@@ -258,17 +255,18 @@ def begin(text: partial[str]) -> None:
         if key not in _begun and not disk_cache.has(key):
             from phix.kernels.cpu import compiler
 
-            _begun[key] = compiler.Emission(text())
+            _begun[key] = compiler.Emission(text(), is_final=True)
 
 
 def _linked(body: bytes, names: tuple[str, ...]) -> tuple[Any, tuple[int, ...]]:
-    """What holds an object in memory, and the addresses of functions in it."""
+    """What holds packed objects in memory, and the addresses of functions in them."""
     _bind_routines(body)
-    loaded: objects.Loaded | compiler.Placed | None = objects.loaded(body)
+    bodies = objects.unpacked(body)
+    loaded: objects.Loaded | compiler.Placed | None = objects.loaded(bodies)
     if loaded is None:
         from phix.kernels.cpu import compiler
 
-        loaded = compiler.loaded(body)
+        loaded = compiler.loaded(bodies)
     found = tuple(loaded.address(name) for name in names)
     if not all(found):
         raise RuntimeError(f"the compiled object lacks one of the functions {names}")

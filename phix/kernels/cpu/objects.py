@@ -11,7 +11,9 @@ import ctypes
 import mmap
 import struct
 import sys
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -46,8 +48,22 @@ class _Section:
     place: int = 0
 
 
+@dataclass(eq=False)
+class _Object:
+    """What lies in memory, by the numbers of its sections; and the table of symbols."""
+
+    sections: dict[int, _Section]
+    symbols: list[tuple[int, ...]]
+    names: bytes
+
+    def named(self) -> Iterator[tuple[str, int, int, int]]:
+        """Each symbol's name, kind, section and place there."""
+        for name, kind, _, number, value, _ in self.symbols:
+            yield self.names[name : self.names.index(b"\0", name)].decode(), kind, number, value
+
+
 class Loaded:
-    """An object in memory, which is given back with this."""
+    """Objects in memory, which is given back with this."""
 
     def __init__(self, memory: mmap.mmap, functions: dict[str, int]) -> None:
         self.memory, self.functions = memory, functions
@@ -57,14 +73,33 @@ class Loaded:
         return self.functions.get(name, 0)
 
 
-def loaded(body: bytes) -> Loaded | None:
-    """An object in memory, ready to be called; None where it is not of the kind known here."""
-    if sys.platform != "linux" or len(body) < 64 or _KIND.unpack_from(body) != _OURS:
-        return None
-    (start,), (rows,) = _TABLE_AT.unpack_from(body), _ROWS.unpack_from(body)
-    table = list(_SECTION.iter_unpack(body[start : start + rows * _SECTION.size]))
-    sections = _sections(body, table)
-    return None if sections is None else _placed(sections, *_symbols(body, table))
+def packed(bodies: Sequence[bytes]) -> bytes:
+    """Objects as one: their number, the size of each, themselves."""
+    sizes = struct.pack(f"<{1 + len(bodies)}Q", len(bodies), *map(len, bodies))
+    return b"".join([sizes, *bodies])
+
+
+def unpacked(whole: bytes) -> list[bytes]:
+    """The objects that are packed."""
+    (count,) = struct.unpack_from("<Q", whole)
+    ends = list(accumulate(struct.unpack_from(f"<{count}Q", whole, 8), initial=8 * (1 + count)))
+    return [whole[a:b] for a, b in pairwise(ends)]
+
+
+def loaded(bodies: Sequence[bytes]) -> Loaded | None:
+    """Objects that may call each other in memory, ready to be called; None where one is not of the
+    kind known here."""
+    found = []
+    for body in bodies:
+        if sys.platform != "linux" or len(body) < 64 or _KIND.unpack_from(body) != _OURS:
+            return None
+        (start,), (rows,) = _TABLE_AT.unpack_from(body), _ROWS.unpack_from(body)
+        table = list(_SECTION.iter_unpack(body[start : start + rows * _SECTION.size]))
+        sections = _sections(body, table)
+        if sections is None:
+            return None
+        found.append(_Object(sections, *_symbols(body, table)))
+    return _placed(found)
 
 
 def _sections(body: bytes, table: list[tuple[int, ...]]) -> dict[int, _Section] | None:
@@ -94,46 +129,54 @@ def _symbols(body: bytes, table: list[tuple[int, ...]]) -> tuple[list[tuple[int,
     return [], b""
 
 
-def _placed(
-    sections: dict[int, _Section], symbols: list[tuple[int, ...]], names: bytes
-) -> Loaded | None:
-    """Sections in memory; None where they name what is not found."""
+def _placed(every: list[_Object]) -> Loaded | None:
+    """Objects in memory; None where they name what is not found."""
+    sections = [s for each in every for s in each.sections.values()]
     protected, size = _give_places(sections)
     if not protected:
         return None
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    functions: dict[str, int] = {}
-    addresses = [0] * len(symbols)
-    for n, (name, kind, _, number, value, _) in enumerate(symbols):
-        text = names[name : names.index(b"\0", name)].decode()
-        if number in sections:
-            addresses[n] = base + sections[number].place + value
-            if kind >> 4 == _GLOBAL:
-                functions[text] = addresses[n]
-        elif not number and text:
-            addresses[n] = address_of(text)
-    for section in sections.values():
-        place, each = section.place, section.relocations
-        memory[place : place + len(section.content)] = section.content
-        if each is None:
-            continue
-        found = np.array(addresses, np.uint64)[each["symbol"]]
-        if not found.all():
-            return None
-        places = place + each["place"][:, None] + np.arange(8)
-        content = np.frombuffer(memory, np.uint8)
-        content[places] = (found + each["addend"]).view(np.uint8).reshape(-1, 8)
+    functions = {
+        name: base + each.sections[number].place + value
+        for each in every
+        for name, kind, number, value in each.named()
+        if number in each.sections and kind >> 4 == _GLOBAL
+    }
+    if not all(_is_filled(each, memory, base, functions) for each in every):
+        return None
     is_refused = _protect()(base, protected, mmap.PROT_READ | mmap.PROT_EXEC)
     return None if is_refused else Loaded(memory, functions)
 
 
-def _give_places(sections: dict[int, _Section]) -> tuple[int, int]:
+def _is_filled(each: _Object, memory: mmap.mmap, base: int, functions: dict[str, int]) -> bool:
+    """Put an object where it goes, unless it names what is not found."""
+    addresses = np.zeros(len(each.symbols), np.uint64)
+    for n, (name, _, number, value) in enumerate(each.named()):
+        if number in each.sections:
+            addresses[n] = base + each.sections[number].place + value
+        elif not number and name:
+            addresses[n] = functions.get(name) or address_of(name)
+    for section in each.sections.values():
+        place, relocations = section.place, section.relocations
+        memory[place : place + len(section.content)] = section.content
+        if relocations is None:
+            continue
+        found = addresses[relocations["symbol"]]
+        if not found.all():
+            return False
+        places = place + relocations["place"][:, None] + np.arange(8)
+        content = np.frombuffer(memory, np.uint8)
+        content[places] = (found + relocations["addend"]).view(np.uint8).reshape(-1, 8)
+    return True
+
+
+def _give_places(sections: Sequence[_Section]) -> tuple[int, int]:
     """Say where sections go: code and what is read, then, from a page's beginning on, what is
     written. How much is never written again, and how much it is in all."""
     end = protected = 0
     for is_written in (False, True):
-        for section in sections.values():
+        for section in sections:
             if section.is_written == is_written:
                 aligned = max(_ALIGNED, section.alignment)
                 section.place = -(-end // aligned) * aligned
