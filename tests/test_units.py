@@ -61,16 +61,19 @@ def text(name: str) -> str:
 def defined(text: str) -> list[str]:
     """The functions of a text, without those that may stand in several units."""
     found = re.findall(r"(?m)^define ([^@]*)@([\w.$-]+)\(.*\) (.*)\{$", text)
-    return [name for kind, name, rest in found if "internal" not in kind or rest == "#0 "]
+    marks = {f"{mark} " for mark in (units.KERNEL, units.WRITTEN_OUT)}
+    return [name for kind, name, rest in found if "internal" not in kind or rest in marks]
 
 
-def test_each_function_is_in_one_unit_and_units_are_of_about_one_size(text: str) -> None:
+def test_each_function_is_in_one_unit_and_units_are_of_about_one_size(name: str, text: str) -> None:
     found = units.divided(text)
     assert len(found) > 1
-    assert sorted(name for unit in found for name in defined(unit)) == sorted(defined(text))
+    assert sorted(n for unit in found for n in defined(unit.text)) == sorted(defined(text))
     for unit in found:
-        compiler.parsed(unit)  # all that it names is there
-    assert max(map(len, found)) < 0.8 * len(text)
+        compiler.parsed(unit.text)  # all that it names is there
+        assert unit.is_final == all(".direct." in own for own in defined(unit.text))
+    assert any(unit.is_final for unit in found) == (name != "loops")  # whose product is short
+    assert max(len(unit.text) for unit in found) < 0.8 * len(text)
     assert found == units.divided(text)
 
 
@@ -89,7 +92,7 @@ def test_units_together_are_the_module(name: str, monkeypatch: pytest.MonkeyPatc
     several = phix.jit(PROGRAMS[name])(*args_of(name))
     assert max(made) > 1
     with monkeypatch.context() as patch:
-        patch.setattr(units, "divided", lambda text: [text])
+        patch.setattr(units, "divided", lambda text: [units.Unit(text)])
         one = phix.jit(PROGRAMS[name])(*args_of(name))
     eager = PROGRAMS[name](*args_of(name))
     for a, b, c in zip(*map(phix.tree.leaves, (several, one, eager))):
@@ -99,16 +102,16 @@ def test_units_together_are_the_module(name: str, monkeypatch: pytest.MonkeyPatc
 
 def test_small_modules_and_such_with_variables_stay_whole(text: str) -> None:
     small = str(phix.jit(ops.tanh).lower(ARGS[0]).as_text("llvm"))
-    assert units.divided(small) == [small]
+    assert units.divided(small) == [units.Unit(small)]
     variable = f"@count = internal global i64 0\n{text}"
-    assert units.divided(variable) == [variable]
+    assert units.divided(variable) == [units.Unit(variable)]
     assert len(units.divided(f"@five = private constant i64 5\n{text}")) > 1
 
 
 def test_what_is_wrong_in_one_unit_is_said(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first, *others = units.divided(text)
-    wrong = others[-1].replace("define hidden void", "define hidden float", 1)
-    monkeypatch.setattr(units, "divided", lambda text: [first, *others[:-1], wrong])
+    wrong = others[-1].text.replace("define hidden void", "define hidden float", 1)
+    monkeypatch.setattr(units, "divided", lambda text: [first, *others[:-1], units.Unit(wrong)])
     with pytest.raises(RuntimeError, match=r"LLVM does not understand its text: .*float"):
         compiler.objects_of(text, False)
     assert not compiler.Emission.under_way
@@ -130,9 +133,9 @@ def test_units_are_made_side_by_side(text: str, monkeypatch: pytest.MonkeyPatch)
 def test_many_threads_compile_to_the_same_code(text: str) -> None:
     """LLVM, called without llvmlite's lock, in contexts and for machines of their own."""
     whole = units.divided(text)
-    expected = [compiler.object_of(unit, False) for unit in whole]
-    begun = [compiler.Emission(unit, False) for _ in range(4) for unit in whole]
+    expected = [compiler.object_of(unit.text, unit.is_final) for unit in whole]
+    begun = [compiler.Emission(unit.text, unit.is_final) for _ in range(4) for unit in whole]
     while compiler.Emission.under_way:
-        compiler.parsed(whole[0])  # and others use llvmlite as ever
+        compiler.parsed(whole[0].text)  # and others use llvmlite as ever
         time.sleep(0.001)
     assert [each.result() for each in begun] == 4 * expected

@@ -144,9 +144,9 @@ def object_of(text: str, is_final: bool) -> bytes:
 
 def objects_of(text: str, is_final: bool) -> list[bytes]:
     """The machine code of a module in several object files, which are made side by side."""
-    first, *others = units.divided(text)
-    begun = [Emission(other, is_final) for other in others]
-    return [object_of(first, is_final), *(each.result() for each in begun)]
+    first, *others = [units.Unit(text, True)] if is_final else units.divided(text)
+    begun = [Emission(unit.text, unit.is_final) for unit in others]
+    return [object_of(first.text, first.is_final), *(each.result() for each in begun)]
 
 
 class Emission(threading.Thread):

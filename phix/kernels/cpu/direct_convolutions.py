@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import product
 
 from phix.core.records import dataclass
-from phix.kernels.cpu import jit
+from phix.kernels.cpu import jit, units
 from phix.kernels.cpu.advice import ROLLED
 from phix.kernels.cpu.direct_products import told
 from phix.kernels.cpu.tiles import KINDS, Text, mangled, spread
@@ -117,7 +117,7 @@ def text(name: str, dtype: str, sizes: Sizes, vector_bytes: int, registers: int)
         f"declare void @llvm.masked.store.{suffix}.p0({one}, ptr, i32, <{lanes} x i1>)",
     ]
     passed = "ptr noalias %x, ptr noalias %filters, ptr noalias %out"
-    return t.function(f"@{name}({passed})"), "\n".join(declared)
+    return t.function(f"@{name}({passed})", attributes=units.WRITTEN_OUT), "\n".join(declared)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 from phix.core.records import dataclass
-from phix.kernels.cpu import jit
+from phix.kernels.cpu import jit, units
 from phix.kernels.cpu.advice import ROLLED
 from phix.kernels.cpu.product_code import is_direct
 from phix.kernels.cpu.tiles import KINDS, Text, mangled, spread, transposed
@@ -174,7 +174,7 @@ def text(name: str, dtype: str, sizes: Sizes, vector_bytes: int, registers: int)
     passed += ", i64 %rows" if sizes.is_most else ""
     vectors = {(v.lanes, v.used < v.lanes) for block in tiles.blocks for v in block}
     declared = "\n".join(line for v in sorted(vectors) for line in _declarations(kind, *v))
-    return t.function(f"@{name}({passed})"), declared
+    return t.function(f"@{name}({passed})", attributes=units.WRITTEN_OUT), declared
 
 
 def _like(tiles: Tiling) -> Iterator[tuple[list[tuple[Vector, ...]], int]]:

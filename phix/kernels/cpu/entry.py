@@ -18,6 +18,7 @@ from phix.kernels.cpu import (
     rank_calls,
     rank_routines,
     streaming,
+    units,
 )
 from phix.kernels.cpu.advice import METADATA, crosses_lanes, fills_vectors
 from phix.kernels.cpu.known import DATA, Module
@@ -95,11 +96,12 @@ class _Entry(Steps):
         parts.append(f"define {self.takes} #2 {{\nentry:\n{body}\n}}")
         parts += sorted(module.declarations)
         attributes = jit.function_attributes()
-        parts.append(f"attributes #0 = {{ noinline {attributes} }}")
+        parts.append(f"attributes {units.KERNEL} = {{ noinline {attributes} }}")
         parts.append("attributes #1 = { nounwind willreturn memory(none) }")
         parts.append(f"attributes #2 = {{ {attributes} }}")
         apart = "noimplicitfloat " if self._stays_scalar() else ""
         parts.append(f"attributes #3 = {{ alwaysinline {apart}{attributes} }}")
+        parts.append(f"attributes {units.WRITTEN_OUT} = {{ noinline {attributes} }}")
         parts += METADATA
         return "\n".join(parts) + "\n"
 

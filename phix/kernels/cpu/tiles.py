@@ -8,6 +8,7 @@ from itertools import chain, product
 from typing import TypeVar
 
 from phix.core.records import dataclass
+from phix.kernels.cpu import units
 
 # What LLVM calls a dtype, and its bytes.
 KINDS = {"float32": ("float", 4), "float64": ("double", 8)}
@@ -129,9 +130,11 @@ class Text:
         self.put(f"br label %after{n}")
         self.lines.append(f"after{n}:")
 
-    def function(self, signature: str, linkage: str = "internal ") -> str:
+    def function(
+        self, signature: str, linkage: str = "internal ", attributes: str = units.KERNEL
+    ) -> str:
         body = "\n".join(["entry:", *self.head, "  br label %start", "start:", *self.lines])
-        return f"define {linkage}void {signature} #0 {{\n{body}\n  ret void\n}}"
+        return f"define {linkage}void {signature} {attributes} {{\n{body}\n  ret void\n}}"
 
 
 # -- packing -------------------------------------------------------------------------------------

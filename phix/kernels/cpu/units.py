@@ -2,7 +2,8 @@
 
 A function that no other takes in is compiled alike wherever it stands, so each may go into a unit
 of its own; what calls it from another unit finds it by its name. What is small and may be taken in
-stands in every unit that calls it.
+stands in every unit that calls it. Functions whose vectors and loops stand in their text are in
+units of their own, which are compiled in half of the time.
 """
 
 from __future__ import annotations
@@ -10,82 +11,109 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# Characters of text that are worth a unit of their own, some 50 ms of LLVM's time; and the units
-# of one module. They do not depend on the machine, so neither does the code.
-_WORTH = 12_000
-_MOST = 4
+from phix.core.records import dataclass
+
+# Attributes of functions that no other takes in: of kernels, and of such that are written out.
+KERNEL, WRITTEN_OUT = "#0", "#4"
+
+# Characters of text that are worth a unit, some 50 ms of LLVM's time, and the most units of
+# functions with an attribute. They do not depend on the machine, so neither does the code.
+_WORTH = {KERNEL: 12_000, WRITTEN_OUT: 24_000}
+_MOST = {KERNEL: 4, WRITTEN_OUT: 2}
+_LEAST_WRITTEN_OUT = 4000
 
 _FUNCTION = re.compile(r"^define [^@]*@([\w.$-]+)\(.*?^}\n", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"@([\w.$-]+)")
-# What may stand in several units: what is declared, constants without an address that counts,
+# What may stand in several units: what is declared, constants whose addresses do not count,
 # attributes and metadata.
 _IN_EACH = re.compile(r"declare |@[\w.$-]+ = private constant |attributes |!|$")
-_APART, _HERE = "define internal ", "define hidden "
+_APART, _HERE, _ELSEWHERE = "define internal ", "define hidden ", "declare hidden "
 
 
-def divided(text: str) -> list[str]:
-    """The texts of the units of a module, which is the first of them where it is small, or has
-    variables."""
+@dataclass(frozen=True)
+class Unit:
+    """``is_final``: LLVM has but to find registers, see ``compiler._optimise``."""
+
+    text: str
+    is_final: bool = False
+
+
+def divided(text: str) -> list[Unit]:
+    """The units of a module. It is one itself where it is small, or has variables."""
     functions = {m[1]: m[0] for m in _FUNCTION.finditer(text)}
     others = _FUNCTION.sub("", text).splitlines()
-    movable = {name: body for name, body in functions.items() if _is_movable(body)}
-    count = min(_MOST, sum(map(len, movable.values())) // _WORTH + 1, len(movable))
-    if count < 2 or not all(map(_IN_EACH.match, others)):
-        return [text]
-    kept = functions.keys() - movable.keys()
-    homes = _homes(movable, count, sum(len(functions[name]) for name in kept))
-    roots = [[n for n, home in homes.items() if home == unit] for unit in range(count)]
-    roots[0] += [name for name in functions if name in kept]
-    calls = {name: set(_NAME.findall(body)) for name, body in functions.items()}
-    return [_unit(functions, movable, calls, others, own) for own in roots]
+    kernels, written = (_with(mark, functions) for mark in (KERNEL, WRITTEN_OUT))
+    count = _count(KERNEL, kernels)
+    apart = _count(WRITTEN_OUT, written) if _length(written) >= _LEAST_WRITTEN_OUT else 0
+    if count + apart < 2 or not all(map(_IN_EACH.match, others)):
+        return [Unit(text)]
+    if not apart:
+        kernels |= written
+    kept = [name for name in functions if name not in kernels and name not in written]
+    module = _Module(functions, others, kernels.keys() | written.keys())
+    first, *rest = _dealt(kernels, count, sum(len(functions[name]) for name in kept))
+    found = [Unit(module.unit(own)) for own in ([*kept, *first], *rest)]
+    return found + [Unit(module.unit(own), True) for own in _dealt(written, apart)]
 
 
-def _is_movable(body: str) -> bool:
-    """Whether a function of the module's own is taken in by no other: a kernel, say."""
-    return body.startswith(_APART) and body.partition("\n")[0].endswith(") #0 {")
+def _with(mark: str, functions: dict[str, str]) -> dict[str, str]:
+    """The functions of a module's own with an attribute."""
+    end = f") {mark} {{"
+    each = ((n, body) for n, body in functions.items() if body.startswith(_APART))
+    return {name: body for name, body in each if body.partition("\n")[0].endswith(end)}
 
 
-def _homes(movable: dict[str, str], count: int, before: int) -> dict[str, int]:
-    """The unit of each function: the longest first, each goes where least is. The first unit
-    begins with what stands there anyway."""
-    loads, homes = [before, *[0] * (count - 1)], {}
-    for name in sorted(movable, key=lambda name: -len(movable[name])):
-        homes[name] = loads.index(min(loads))
-        loads[homes[name]] += len(movable[name])
-    return homes
+def _length(functions: dict[str, str]) -> int:
+    return sum(map(len, functions.values()))
 
 
-def _unit(
-    functions: dict[str, str],
-    movable: dict[str, str],
-    calls: dict[str, set[str]],
-    others: list[str],
-    own: list[str],
-) -> str:
-    """A unit with functions of its own, all that these need, and the names of those elsewhere."""
-    inside = set(_reached(own, functions.keys() - movable.keys(), calls))
-    named = set().union(*(calls[name] for name in inside))
-    parts = []
-    for name, body in functions.items():
-        if name in inside:
-            parts.append(body.replace(_APART, _HERE, 1) if name in movable else body)
-        elif name in named:
-            head = body.partition("\n")[0].removesuffix(" {")
-            parts.append(head.replace(_APART, "declare hidden ", 1) + "\n")
-    told = (
-        line for line in others if not line.startswith(("declare ", "@")) or _is_of(line, named)
-    )
-    return "".join([*parts, *(f"{line}\n" for line in told)])
+def _count(mark: str, functions: dict[str, str]) -> int:
+    """How many units functions are worth, one at least."""
+    return max(1, min(_MOST[mark], _length(functions) // _WORTH[mark] + 1, len(functions)))
 
 
-def _reached(own: Iterable[str], copied: Iterable[str], calls: dict[str, set[str]]) -> list[str]:
-    """Functions, and those among the ``copied`` that they call, or that these do."""
-    found, copied = list(own), set(copied)
-    for name in found:  # which grows
-        found += (calls[name] & copied).difference(found)
-    return found
+def _dealt(functions: dict[str, str], count: int, before: int = 0) -> list[list[str]]:
+    """The functions of each unit: the longest first, each goes where least is. The first unit
+    begins with so much."""
+    loads = [before, *[0] * (count - 1)]
+    units: list[list[str]] = [[] for _ in range(count)]
+    for name in sorted(functions, key=lambda name: -len(functions[name])) if count else ():
+        least = loads.index(min(loads))
+        units[least].append(name)
+        loads[least] += len(functions[name])
+    return units
 
 
-def _is_of(line: str, named: set[str]) -> bool:
-    found = _NAME.search(line)
-    return found is not None and found[1] in named
+class _Module:
+    """``apart``: the functions that stand in one unit alone; ``others``: all other lines."""
+
+    def __init__(self, functions: dict[str, str], others: list[str], apart: set[str]) -> None:
+        self.functions, self.others, self.apart = functions, others, apart
+        self.calls = {name: set(_NAME.findall(body)) for name, body in functions.items()}
+
+    def unit(self, own: list[str]) -> str:
+        """Functions, all that they need, and the names of those that are elsewhere."""
+        inside = self._with_needs(own)
+        named = set[str]().union(*(self.calls[name] for name in inside))
+        parts = []
+        for name, body in self.functions.items():
+            if name in inside:
+                parts.append(body.replace(_APART, _HERE, 1) if name in self.apart else body)
+            elif name in named:
+                head = body.partition("\n")[0].removesuffix(" {")
+                parts.append(head.replace(_APART, _ELSEWHERE, 1) + "\n")
+        return "".join([*parts, *(f"{line}\n" for line in self.others if _is_for(line, named))])
+
+    def _with_needs(self, own: Iterable[str]) -> set[str]:
+        """Functions, and those that they call and that may stand in several units."""
+        found = list(own)
+        for name in found:  # which grows
+            near = self.calls[name] & (self.functions.keys() - self.apart)
+            found += sorted(near.difference(found))
+        return set(found)
+
+
+def _is_for(line: str, named: set[str]) -> bool:
+    """Whether a line is for a unit that names these."""
+    found = _NAME.search(line) if line.startswith(("declare ", "@")) else None
+    return found is None or found[1] in named
