@@ -26,7 +26,9 @@ code, and all rows have the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterator
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -205,6 +207,7 @@ class _Phases:
         """The loop over blocks of rows, with what they have in memory."""
         outer, own = self.rows.outer, self.rows.own
         most = self.lanes * max(1, _BLOCK // (self.rows.longest * self.lanes))
+        self._cut_between_blocks(most)
         length = outer.extent - outer.start
         first = outer.start + outer.index * most
         count = sc.binary("minimum", length - outer.index * most, sc.const(most, dt.int64))
@@ -217,6 +220,13 @@ class _Phases:
         if length.fn == "const":
             blocks = sc.const(-(-length.data // most), dt.int64)
         return For(outer.index, blocks, body, outer.kind)
+
+    def _cut_between_blocks(self, most: int) -> None:
+        """Where threads share the rows, let each have whole blocks: what is left of one has not the
+        same bits where a CPU without masks takes it one by one."""
+        shared = self.kernel.shared
+        if self.rows.outer.extent is ir.PIECE_END and shared is not None:
+            self.kernel.shared = replace(shared, grain=math.lcm(shared.grain, most))
 
     def _keep_scalars(self) -> None:
         """What one phase finds of a row, and others use, is kept."""

@@ -11,7 +11,7 @@ from phix.core import stages
 from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
-from phix.kernels.cpu import fourier_code, jit, product_code
+from phix.kernels.cpu import fourier_code, jit, pool, product_code, threads
 from phix.kernels.cpu.accumulators import accumulators
 from phix.kernels.cpu.advice import has_masked_stores
 from phix.kernels.cpu.asking import Asking
@@ -28,6 +28,9 @@ from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram
 from phix.kernels.loops.target import CPU, Sizes
 from phix.kernels.schedule import inplace
 from phix.kernels.schedule.pipeline import Setting, lowered, run
+
+# Programs of so many steps take memory for what is between them, and share loops.
+_SEVERAL_STEPS = 4
 
 
 def _foresees(library: str, sizes: Sizes) -> None:
@@ -104,6 +107,9 @@ class NativeProgram:
         self, graph: Graph, contiguous: tuple[bool, ...], donated: tuple[int, ...]
     ) -> tuple[LoopProgram, Builder]:
         program, setting = lowered(graph, contiguous, _Builder, donated=donated)
+        if len(program.steps) >= _SEVERAL_STEPS:
+            pool.begin()
+            threads.begin()
         run("cpu", program, setting)
         return program, setting.builder
 

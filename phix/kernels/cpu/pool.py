@@ -160,7 +160,7 @@ def _text(system: str) -> str:
 def bind() -> tuple[int, int]:
     """Make the two functions known to compiled code; their addresses."""
     names = ("phix_take", "phix_give")
-    take, give = jit.addresses(partial(_text, sys.platform), names, is_final=True)
+    take, give = jit.addresses(_module(), names, is_final=True)
     jit.add_symbol("phix_take", take)
     jit.add_symbol("phix_give", give)
     return take, give
@@ -169,6 +169,16 @@ def bind() -> tuple[int, int]:
 def provide(name: str) -> None:
     """See ``jit._provide``."""
     bind()
+
+
+def begin() -> None:
+    """Start on the machine code, beside what the caller goes on with."""
+    if not jit.is_provided("phix_take"):
+        jit.begin(_module())
+
+
+def _module() -> partial[str]:
+    return partial(_text, sys.platform)
 
 
 def functions() -> tuple[Callable[[int], int], Callable[[int], None]]:

@@ -308,8 +308,7 @@ def thread_count() -> int:
 def bind() -> None:
     """Make ``phix_share`` known to compiled code, and start the workers."""
     names = ("phix_start_workers", "phix_share")
-    text = partial(_text, platform.machine(), thread_count())
-    start, share = jit.addresses(text, names, is_final=True)
+    start, share = jit.addresses(_module(), names, is_final=True)
     jit.add_symbol("phix_share", share)
     start_workers = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(start)
     workers = thread_count() - 1
@@ -322,6 +321,16 @@ def bind() -> None:
 def provide(name: str) -> None:
     """See ``jit._provide``."""
     bind()
+
+
+def begin() -> None:
+    """Start on the machine code, beside what the caller goes on with."""
+    if not jit.is_provided("phix_share"):
+        jit.begin(_module())
+
+
+def _module() -> partial[str]:
+    return partial(_text, platform.machine(), thread_count())
 
 
 def _text(machine: str, threads: int) -> str:
