@@ -29,15 +29,20 @@ from phix.kernels.loops.target import CPU, Sizes
 from phix.kernels.schedule import inplace
 from phix.kernels.schedule.pipeline import Setting, lowered, run
 
-# Programs of so many steps take memory for what is between them, and share loops.
-_SEVERAL_STEPS = 4
-
 
 def _foresees(library: str, sizes: Sizes) -> None:
     if library.startswith("fft_"):
         fourier_code.begin(library)
     else:
         product_code.begin(library, sizes)
+
+
+def _begin_routines(program: LoopProgram) -> None:
+    """Start on what a program will call, if no disk has it, while it is printed and compiled."""
+    if any(isinstance(s, Kernel) and s.shared for s in ir.walk_steps(program.steps)):
+        threads.begin()
+    if not all(map(ir.is_tiny, program.temps)):
+        pool.begin()
 
 
 # Products and transforms are compiled while lowering goes on, and this CPU is asked for the width
@@ -107,10 +112,8 @@ class NativeProgram:
         self, graph: Graph, contiguous: tuple[bool, ...], donated: tuple[int, ...]
     ) -> tuple[LoopProgram, Builder]:
         program, setting = lowered(graph, contiguous, _Builder, donated=donated)
-        if len(program.steps) >= _SEVERAL_STEPS:
-            pool.begin()
-            threads.begin()
         run("cpu", program, setting)
+        _begin_routines(program)
         return program, setting.builder
 
     def _printed(self, segment: NativeSegment) -> str:
