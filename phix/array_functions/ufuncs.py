@@ -91,7 +91,8 @@ def _fmod(x: Any, y: Any) -> Any:
         return ops.where(is_other, rest - tensor(y).astype(rest.dtype), rest)
     x, y = (tensor(v).astype(rest.dtype) for v in (x, y))  # before abs, that of the least int
     is_negative = ops.less_than(ops.copysign(ops.full((), 1.0, x.dtype), x), 0)  # of -0.0, too
-    return ops.where(is_negative, -1, 1) * ops.remainder(ops.abs(x), ops.abs(y))
+    side = ops.where(is_negative, -1, 1)  # side * x is abs(x), and has a slope at 0
+    return side * ops.remainder(side * x, ops.abs(y))
 
 
 def _heaviside(x: Any, y: Any) -> Any:
