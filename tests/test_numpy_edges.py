@@ -223,6 +223,27 @@ def test_the_slope_of_interp_is_a_number_where_points_repeat() -> None:
         assert slope(phix.to_tensor(1.5)).tolist() == 0.0
 
 
+def test_cube_roots_are_right_to_the_last_digits() -> None:
+    exponents = np.linspace(-1, 1, 400)
+    for dtype, reach in (("float64", 307), ("float32", 37), ("float16", 4)):
+        x = (10 ** (reach * exponents) * np.where(exponents < 0, -1, 1)).astype(dtype)
+        root = np.cbrt(x.astype("float64"))
+        for found in (phix.numpy.cbrt(x), phix.jit(phix.numpy.cbrt)(x)):
+            wrong = abs(found.numpy().astype("float64") / root - 1).max()
+            assert found.dtype == dtype and wrong <= 3 * np.finfo(dtype).eps
+    edges = np.array([0.0, -0.0, np.inf, -np.inf, np.nan])
+    np.testing.assert_array_equal(phix.numpy.cbrt(edges), np.cbrt(edges))
+    assert phix.grad(phix.grad(phix.numpy.cbrt))(-8.0).item() == pytest.approx(2 / 288)
+
+
+def test_the_rest_of_fmod_has_the_sign_of_its_first_operand() -> None:
+    x, y = np.array([-0.0, 0.0, -3.0, 3.0, -6.0]), np.array([3.0, -3.0, 3.0, -3.0, 2.0])
+    for fmod in (phix.numpy.fmod, phix.jit(phix.numpy.fmod)):
+        assert np.signbit(fmod(x, y).numpy()).tolist() == np.signbit(np.fmod(x, y)).tolist()
+    slope = phix.grad(lambda x: phix.numpy.fmod(x, 3.0))
+    assert [slope(x).item() for x in (-7.0, -0.0, 0.0, 7.0)] == [1.0] * 4
+
+
 COPIES: dict[str, Callable[[Any], Any]] = {
     "copy": phix.numpy.copy,
     "asarray": lambda x: phix.numpy.asarray(x, copy=True),

@@ -126,6 +126,10 @@ def test_sizes_that_data_tell_in_a_program() -> None:
 BAD: list[tuple[Any, type[Exception], str]] = [
     (lambda: pn.cumulative_sum(pn.ones((2, 2))), ArgumentError, "axis must be given"),
     (lambda: pn.linspace(0, 1, -1), AttributeValueError, "num is at least 0"),
+    (lambda: pn.repeat(pn.ones((1, 3)), -1, axis=0), AttributeValueError, "repeats is at least 0"),
+    (lambda: pn.ones(1).repeat(-1), AttributeValueError, "repeats is at least 0"),
+    (lambda: pn.broadcast_to(pn.ones(3), (2, -1)), AttributeValueError, "sizes are at least 0"),
+    (lambda: pn.partition(pn.ones(3), 3), AttributeValueError, "kth 3 is out of range for 3 el"),
     (lambda: pn.broadcast_shapes((2,), (3,)), ShapeError, "do not broadcast"),
     (lambda: pn.searchsorted([1.0], 2.0, side="up"), AttributeValueError, "side"),
     (lambda: pn.pad([1, 2], -1), AttributeValueError, "negative"),
@@ -143,6 +147,10 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     (lambda: pn.arange(3, "b"), ArgumentError, "no array of numbers"),
     (lambda: pn.arange([1, 2]), ArgumentError, "end is of type Scalar, found list"),
 ]
+
+
+def test_the_kth_may_be_named_twice() -> None:
+    assert pn.partition(pn.asarray([3, 1, 2]), (1, -2)).tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("number", range(len(BAD)))

@@ -227,6 +227,8 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """The array spread to a shape."""
     wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(isinstance(size, int) and size < 0 for size in wanted):
+        raise AttributeValueError(f"broadcast_to: sizes are at least 0, found {wanted}")
     return ops.expand(tensor(array), wanted)
 
 
@@ -298,6 +300,8 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     if not isinstance(repeats, (int, np.integer)):
         numbers = ops.reshape(tensor(repeats), [-1])
         return ops.repeat_interleave_with_tensor_index(x, numbers, at)
+    if repeats < 0:
+        raise AttributeValueError(f"repeat: repeats is at least 0, found {repeats}")
     size = x.shape[at]
     wide = ops.expand(ops.unsqueeze(x, [at + 1]), (*x.shape[: at + 1], int(repeats),
                                                   *x.shape[at + 1 :]))  # fmt: skip

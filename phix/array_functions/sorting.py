@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from phix import ops
 from phix.array_functions.lexicographic import in_order
-from phix.array_functions.numpy_arguments import axes_of, axis_of, given, refuse, tensor
+from phix.array_functions.numpy_arguments import axis_of, given, refuse, tensor
 from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
 from phix.core.errors import AttributeValueError, ShapeError
@@ -76,8 +77,9 @@ def argpartition(
 def _checked_kth(a: Any, kth: Any, axis: Any) -> None:
     x, at = _along(a, axis)
     size = x.shape[at]
-    if isinstance(size, int):
-        axes_of(tuple(kth) if isinstance(kth, (list, tuple)) else kth, size)
+    for number in kth if isinstance(kth, (list, tuple)) else (kth,):
+        if isinstance(size, int) and not -size <= operator.index(number) < size:
+            raise AttributeValueError(f"kth {number} is out of range for {size} elements")
 
 
 def lexsort(keys: Any, axis: Any = -1) -> Any:
