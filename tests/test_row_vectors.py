@@ -240,3 +240,17 @@ def test_llvm_says_nothing_of_rows_that_are_all_the_same(
     found = phix.jit(lambda y: ops.argmin(ops.expand(y, [6, 24]), -1))(x)
     np.testing.assert_array_equal(found.numpy(), np.full(6, x.argmin()))
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "uint8"])
+@pytest.mark.parametrize("shape", [(33, 22), (4, 33), (9, 16)])
+def test_what_stands_at_the_largest_element_is_found_without_a_word_of_llvms(
+    shape: tuple[int, int], dtype: str, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setenv("PHIX_CACHE", "0")
+    rows = np.arange(shape[0])
+    function = phix.jit(lambda x, q: q[rows, phix.numpy.argmax(x, axis=1)])
+    x, q = (np.random.default_rng(k).integers(0, 200, shape).astype(dtype) for k in (0, 1))
+    found = function(x, q)
+    assert capfd.readouterr().err == ""
+    np.testing.assert_array_equal(found, q[rows, x.argmax(1)])

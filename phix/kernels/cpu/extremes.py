@@ -16,6 +16,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core.records import dataclass
 from phix.kernels.cpu import jit
+from phix.kernels.cpu.instructions import TYPES
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Assign, Declare, For
 from phix.kernels.scalar.language import Expr
@@ -112,3 +113,15 @@ def _turned(p: Any, kind: str, bits: str) -> str:
     sign = p.let(f"ashr {kind} {bits}, {last}")
     lower = p.let(f"and {kind} {sign}, {(1 << last) - 1}")
     return str(p.let(f"xor {kind} {bits}, {lower}"))
+
+
+def hide(p: Any, loop: For) -> None:
+    """Hide the ints that a loop of lanes has found from what follows it, where it is told to be
+    one vector: LLVM puts the bounds of an index into the loop that finds it, does not know it for a
+    reduction then, and says so on stderr."""
+    targets = [t for s in loop.body if isinstance(s, Assign) for t in s.targets]
+    for target in (t for t in targets if loop.is_vector and t.dtype.kind in "iu"):
+        kind, slot = TYPES[target.dtype], p.slots[target]
+        found = p.let(f"load {kind}, ptr {slot}")
+        same = p.let(f'call {kind} asm "", "=r,0"({kind} {found})')
+        p.lines.append(f"  store {kind} {same}, ptr {slot}")

@@ -317,6 +317,7 @@ class _Printer:
         if found is not None and key:
             kind, value = ins.TYPES[found.target.dtype], extremes.end(self, found, key)
             self.lines.append(f"  store {kind} {value}, ptr {self.slots[found.target]}")
+        extremes.hide(self, loop)
         self.forget(changed)
 
     def _if(self, statement: ir.If) -> None:
