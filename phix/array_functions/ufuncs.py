@@ -90,9 +90,14 @@ def _fmod(x: Any, y: Any) -> Any:
         is_other = ops.logical_and(rest != 0, ops.less_than(x, 0) != ops.less_than(rest, 0))
         return ops.where(is_other, rest - tensor(y).astype(rest.dtype), rest)
     x, y = (tensor(v).astype(rest.dtype) for v in (x, y))  # before abs, that of the least int
-    is_negative = ops.less_than(ops.copysign(ops.full((), 1.0, x.dtype), x), 0)  # of -0.0, too
-    side = ops.where(is_negative, -1, 1)  # side * x is abs(x), and has a slope at 0
+    side = _side(x)
     return side * ops.remainder(side * x, ops.abs(y))
+
+
+def _side(x: Any) -> Any:
+    """-1 of what has a minus, -0.0 too, else 1: times x it is abs(x), with a slope at 0."""
+    is_negative = ops.less_than(ops.copysign(ops.full((), 1.0, x.dtype), x), 0)
+    return ops.where(is_negative, -1, 1)
 
 
 def _heaviside(x: Any, y: Any) -> Any:
@@ -110,12 +115,13 @@ def _modf(x: Any) -> Any:
 
 def _cbrt(x: Any) -> Any:
     """The power, which is off by log(x) times what 1 / 3 is, and a step of Newton's."""
-    size = ops.abs(x)
+    side = _side(x)
+    size = side * x
     root = ops.pow(size, 1 / 3)
     square = ops.stop_gradient(root * root)
     is_plain = ops.logical_and(square > 0, square < math.inf)
     step = ops.where(is_plain, (root - size / square) / 3, 0)
-    return ops.sign(x) * (root - ops.stop_gradient(step))
+    return side * (root - ops.stop_gradient(step))
 
 
 def _absolute(x: Any) -> Any:
