@@ -105,7 +105,8 @@ class _Printer:
         self.sizes: dict[Expr, str] = {}
         self.of_dims: dict[Expr, int] = {}
         self.locals: dict[Buffer, str] = {}
-        self.changing: set[Any] = ir.reads(kernel.body) & ir.writes(kernel.body)
+        every = ir.walk(kernel.body)
+        self.changing: set[Any] = ir.reads(every, every) & ir.writes(every, every)
         # the names of values, of indices, and what each open block has put into one of the two
         self.values: Names = {}
         self.indices: Names = {}
@@ -252,7 +253,7 @@ class _Printer:
             return
         for names in (self.values, self.indices):
             self._find_dependencies([e for e in names if e not in self.depends])
-            for expr in [e for e in names if self.depends[e] & changed]:
+            for expr in [e for e in names if not changed.isdisjoint(self.depends[e])]:
                 del names[expr]
 
     # -- statements ------------------------------------------------------------------------

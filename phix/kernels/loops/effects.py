@@ -235,8 +235,7 @@ def _rename_in(step: Step, old: Buffer, new: Buffer) -> None:
         return new if buffer is old else buffer
 
     if isinstance(step, Kernel):
-        if old in ir.reads(step.body) | ir.writes(step.body):
-            rewriting.change_accesses(step.body, {old: rewriting.rename(new)})
+        rewriting.change_accesses(step.body, {old: rewriting.rename(new)})
     elif isinstance(step, HostStep):
         step.inputs = tuple(map(one, step.inputs))
         step.outputs = tuple(map(one, step.outputs))

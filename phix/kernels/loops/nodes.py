@@ -391,9 +391,10 @@ def writes(body: list[Statement], every: list[Statement] | None = None) -> set[B
 
 def changes(body: list[Statement], among: set[Any]) -> set[Any]:
     """The mutable scalars that a block sets, and the buffers it changes that are ``among`` some."""
-    changed: set[Any] = writes(body) & among
-    for s in walk(body):
-        if isinstance(s, Assign):
+    every = walk(body)
+    changed: set[Any] = writes(body, every) & among
+    for s in every:
+        if type(s) is Assign:
             changed.update(s.targets)
     return changed
 

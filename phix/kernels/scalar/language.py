@@ -53,7 +53,7 @@ class Expr:
 
     def __new__(cls, fn: str, args: tuple[Expr, ...], dtype: np.dtype, data: Any = None) -> Expr:
         # repr tells -0.0 from 0.0 and NaN from NaN-free constants, which == does not
-        key = (fn, tuple(map(id, args)), dtype, repr(data) if fn == "const" else data)
+        key = (fn, args, dtype, repr(data) if fn == "const" else data)
         found = _interned.get(key)
         if found is None:
             found = super().__new__(cls)

@@ -155,10 +155,10 @@ def reuse_temps(program: LoopProgram, allowed: Callable[[Kernel], bool]) -> None
             continue
         at = uses.number(step)
         found = uses.of(step)
-        reads, writes = (sorted(filter(is_free, part), key=lambda b: b.name)
-                         for part in (found.reads, found.writes))  # fmt: skip
-        over = [b for b in reads if spans[b][0] < at == spans[b][1]]
-        for new in [b for b in writes if spans[b][0] == at < spans[b][1]]:
+        ending = [b for b in found.reads if spans[b][0] < at == spans[b][1] and is_free(b)]
+        begun = [b for b in found.writes if spans[b][0] == at < spans[b][1] and is_free(b)]
+        over = sorted(ending, key=lambda b: b.name)
+        for new in sorted(begun, key=lambda b: b.name):
             fit = (b for b in over if b.dtype == new.dtype and _fits(uses, new, b))
             old = next((b for b in fit if _is_elementwise(step, b, new)), None)
             if old is not None:
