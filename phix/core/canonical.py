@@ -99,7 +99,7 @@ class Writer:
         equations: list[Any] = []
         for equation in graph.equations:
             read = tuple(map(entry, equation.inputs))
-            results = tuple(gr.flat(equation.outputs))
+            results = equation.variables
             if equation.op.binds_dim:
                 self.dim(equation.attrs[0], self.numbered)  # its symbols are the graph's own
             attrs = tuple(map(self.attribute, equation.attrs))
@@ -203,7 +203,7 @@ class _Content(Writer):
             raise Unwritten
         if digest is None:
             return name
-        metas = [v.meta for v in gr.flat(equation.outputs)]  # which an op of the user's may change
+        metas = [v.meta for v in equation.variables]  # which an op of the user's may change
         return (name, digest, [(m.dtype, self.dims(m.dims)) for m in metas])
 
     def constant(self, value: Any) -> Any:

@@ -92,7 +92,7 @@ def rewrite(graph: Graph, make: Callable[[Staging], Interpreter]) -> Graph:
                 equation.op, map_entries(read, equation.inputs), equation.attrs
             )
             entries = (outs,) if len(equation.outputs) == 1 else outs
-            for variable, value in zip(flat(equation.outputs), flat(tuple(entries))):
+            for variable, value in zip(equation.variables, flat(tuple(entries))):
                 values[variable] = value
         outputs = tuple(stage.atom(read(a)) for a in graph.outputs)
     return finish(Graph(inputs, tuple(stage.constants.values()), tuple(stage.equations), outputs))

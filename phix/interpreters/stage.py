@@ -22,7 +22,6 @@ from phix.core.graph import (
     Literal,
     Source,
     Variable,
-    flat,
     graphs_in,
     is_effect,
     map_entries,
@@ -221,18 +220,18 @@ def finish(graph: Graph) -> Graph:
     kept: list[Equation] = []
     for equation in reversed(graph.equations):
         if (
-            not needed.isdisjoint(flat(equation.outputs))
+            not needed.isdisjoint(equation.variables)
             or equation.op.binds_dim
             or is_effect(equation)
         ):
             kept.append(equation)
-            needed.update([a for a in flat(equation.inputs) if type(a) is Variable])
+            needed.update([a for a in equation.atoms if type(a) is Variable])
     kept.reverse()
     constants = tuple(c for c in graph.constants if c.variable in needed)
     names = variable_names({v.name for v in graph.inputs})
     for constant in constants:
         constant.variable.name = next(names)
     for equation in kept:
-        for variable in flat(equation.outputs):
+        for variable in equation.variables:
             variable.name = next(names)
     return Graph(graph.inputs, constants, tuple(kept), graph.outputs)
