@@ -233,7 +233,8 @@ class _Printer:
         while stack:
             e, size = stack[-1], len(stack)
             found: frozenset[Any] = frozenset()
-            for a in e.args:
+            is_still = not (e.operand_loads or e.fn == "load" or self.slots)
+            for a in () if is_still else e.args:
                 if a in depends:
                     found |= depends[a]
                 else:
@@ -359,7 +360,7 @@ class _Printer:
 
     def _comes_again(self, indices: tuple[Expr, ...]) -> bool:
         """Whether an open loop comes to one place again and again: what is stored there goes on."""
-        used = {e for i in indices for e in ir.expressions([ir.Declare(i, i)])}
+        used = ir.expressions([ir.Declare(i, i) for i in indices])
         return any(index not in used for index in self.open)
 
     def _declare(self, statement: ir.Declare) -> None:

@@ -53,7 +53,7 @@ class Expr:
 
     def __new__(cls, fn: str, args: tuple[Expr, ...], dtype: np.dtype, data: Any = None) -> Expr:
         # repr tells -0.0 from 0.0 and NaN from NaN-free constants, which == does not
-        key = (fn, args, dtype, repr(data) if fn == "const" else data)
+        key = (fn, args, dtype, repr(data) if isinstance(data, float) else data)
         found = _interned.get(key)
         if found is None:
             found = super().__new__(cls)
@@ -193,9 +193,12 @@ _HALF_TURN = 1 << 63  # int64 wraps around at it
 
 def _fold_index(fn: str, a: Expr, b: Expr) -> Expr | None:
     """Fold integer index arithmetic; floats are left as written."""
-    x, y = (e.data if e.fn == "const" else None for e in (a, b))
-    if x is not None and y is not None and fn in ("add", "sub", "mul"):
-        exact = {"add": x + y, "sub": x - y, "mul": x * y}[fn]
+    x = a.data if a.fn == "const" else None
+    y = b.data if b.fn == "const" else None
+    if (x is None and y is None) or fn not in ("add", "sub", "mul"):
+        return None
+    if x is not None and y is not None:
+        exact = x + y if fn == "add" else x - y if fn == "sub" else x * y
         return const((exact + _HALF_TURN) % (2 * _HALF_TURN) - _HALF_TURN, dt.int64)
     if fn in ("add", "sub") and y == 0:
         return a
