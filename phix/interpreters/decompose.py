@@ -87,7 +87,7 @@ def rewrite(graph: Graph, make: Callable[[Staging], Interpreter]) -> Graph:
     interpreter = make(stage)
     with context.transformation(interpreter), context.inside():
         for equation in graph.equations:
-            stage.source = _source_inside(equation)
+            stage.source, stage.replayed = _source_inside(equation), equation
             outs = interpreter.process(
                 equation.op, map_entries(read, equation.inputs), equation.attrs
             )
