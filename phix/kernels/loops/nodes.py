@@ -344,12 +344,15 @@ def roots(statement: Statement) -> tuple[Expr, ...]:
 def expressions(body: list[Statement]) -> Collection[Expr]:
     """Every expression of a block once, operands included."""
     found: dict[Expr, None] = {}
-    stack = [e for s in walk(body) for e in roots(s)]
+    stack: list[Expr] = []
+    for s in walk(body):
+        stack += _ROOTS[type(s)](s)
     while stack:
         expr = stack.pop()
         if expr not in found:
             found[expr] = None
-            stack += expr.args
+            if expr.args:
+                stack += expr.args
     return found.keys()
 
 
