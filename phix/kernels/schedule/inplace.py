@@ -9,6 +9,7 @@ costs one row. Else the two exchange their memory after each iteration, or tiny 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from phix.core import dims as dm
@@ -344,12 +345,18 @@ def _drop_empty_copies(steps: list[Step]) -> None:
 
 def merge_copies(program: LoopProgram, _: Setting) -> None:
     """The pass: what is only copied is computed right where the copy goes."""
-    every = users_of(program.steps)
+    inner = any(ir.blocks(step) for step in program.steps)
+    every = users_of(program.steps) if inner else Counter[Buffer]()
 
     def visit(steps: list[Step]) -> None:
         for step in steps:
             for block in ir.blocks(step):
                 visit(block)
+        if not any(map(_copy, steps)):
+            return
+        if steps is program.steps:  # nobody else uses anything
+            _merge(steps)
+            return
         own = users_of(steps)
         _merge(steps, {b for b, count in own.items() if count < every[b]})
         every.subtract(own)
