@@ -48,10 +48,13 @@ def join_loops(program: LoopProgram, setting: Setting) -> None:
 
 # -- joining ---------------------------------------------------------------------------------
 class _Loop:
-    """A loop, and what is asked of it for each other one beside it, found once."""
+    """A loop, and what is asked of it for each other one beside it, found once.
 
-    def __init__(self, loop: For) -> None:
-        self.loop = loop
+    ``known``: its expressions, where those are known that it was joined of.
+    """
+
+    def __init__(self, loop: For, known: Collection[Expr] | None = None) -> None:
+        self.loop, self._known = loop, known
         self._accesses: dict[Buffer, list[tuple[Expr, dict[Expr, Expr]]]] = {}
 
     @stack.lazy
@@ -61,7 +64,7 @@ class _Loop:
     @stack.lazy
     def expressions(self) -> Collection[Expr]:
         """Every expression of its body, once."""
-        return ir.expressions(self.loop.body)
+        return ir.expressions(self.loop.body) if self._known is None else self._known
 
     @stack.lazy
     def calls_library(self) -> bool:
@@ -89,10 +92,10 @@ class _Loop:
 class _Facts:
     """What is asked of a kernel for each one that it might join, while its body stays as it is."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, known: Collection[Expr] | None = None) -> None:
         self.kernel = kernel
         self.before, loop, self.after = inplace.parts(kernel.body)
-        self.loop = None if loop is None else _Loop(loop)
+        self.loop = None if loop is None else _Loop(loop, known)
 
     @stack.lazy
     def reads(self) -> set[Buffer]:
@@ -145,9 +148,13 @@ class _Placed:
 
     def take(self, other: _Placed) -> None:
         """Be what has become of both, in the kernel that was here before."""
+        arrays = self.arrays | other.arrays
+        loops = [p.facts.loop for p in (self, other) if p.facts is not None]
+        known = frozenset(e for loop in loops if loop is not None for e in loop.expressions)
         assert isinstance(self.step, Kernel)
-        self.facts = _Facts(self.step)
+        self.facts = _Facts(self.step, known)
         self._have(self.effects.joined(other.effects))
+        self._arrays = arrays
 
 
 class _Order:
