@@ -19,6 +19,7 @@ from phix.api.retracing import CallKind
 from phix.core import dims as dm
 from phix.core import disk_cache
 from phix.core.dims import Dim
+from phix.core.dtypes import name_of
 from phix.core.errors import UnknownDimError
 from phix.core.meta import MetaTensor
 from phix.core.records import dataclass, field
@@ -148,7 +149,7 @@ class Sizes:
 
 def _kind(call: CallKind) -> tuple[Any, ...]:
     """What calls have in common that one pattern is about."""
-    kinds = [(str(m.dtype), *[d if d in _APART else None for d in m.dims]) for m in call.metas]
+    kinds = [(name_of(m.dtype), *[d if d in _APART else None for d in m.dims]) for m in call.metas]
     return (call.treedef, call.static, tuple(kinds), *call.around())
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
+from phix.core import dtypes as dt
 from phix.core import graph as gr
 from phix.core import rules, stack
 from phix.core.exact_keys import exact_key
@@ -93,13 +94,13 @@ class Writer:
             if kind is gr.Variable:
                 return numbers[e]
             if kind is gr.Literal:
-                return (exact_key(e.value), e.meta.dtype)
+                return (exact_key(e.value), dt.name_of(e.meta.dtype))
             return None if e is None else tuple(map(entry, e))
 
         equations: list[Any] = []
         for equation in graph.equations:
             read = tuple(map(entry, equation.inputs))
-            results = tuple(gr.flat(equation.outputs))
+            results = equation.variables
             if equation.op.binds_dim:
                 self.dim(equation.attrs[0], self.numbered)  # its symbols are the graph's own
             attrs = tuple(map(self.attribute, equation.attrs))
@@ -117,7 +118,7 @@ class Writer:
 
     def declaration(self, variable: Any) -> tuple[Any, ...]:
         meta = variable.meta
-        return (meta.dtype, self.dims(meta.dims), meta.layout, variable.state)
+        return (dt.name_of(meta.dtype), self.dims(meta.dims), meta.layout, variable.state)
 
     def attribute(self, value: Any) -> Any:
         kind = type(value)
@@ -203,7 +204,7 @@ class _Content(Writer):
             raise Unwritten
         if digest is None:
             return name
-        metas = [v.meta for v in gr.flat(equation.outputs)]  # which an op of the user's may change
+        metas = [v.meta for v in equation.variables]  # which an op of the user's may change
         return (name, digest, [(m.dtype, self.dims(m.dims)) for m in metas])
 
     def constant(self, value: Any) -> Any:

@@ -35,6 +35,7 @@ ALL = BOOL + UNSIGNED + SIGNED + FLOAT + COMPLEX
 # What tensors may hold and nothing computes with: it is moved, and cast to a dtype above.
 STORAGE = (float8_e4m3fn, float8_e5m2, int4)
 BY_NAME = {str(d): d for d in ALL + STORAGE}
+_NAMES = {d: name for name, d in BY_NAME.items()}
 NATIVE = frozenset(ALL + STORAGE)
 # Dtypes that NumPy itself has not: its interfaces show raw bytes of them.
 FOREIGN = frozenset((bfloat16, *STORAGE))
@@ -99,6 +100,11 @@ def has_ints_alone(dtype: np.dtype) -> bool:
 
 def is_float(dtype: np.dtype) -> bool:
     return kind(dtype) == "float"
+
+
+def name_of(dtype: np.dtype) -> str:
+    """``str(dtype)``, which NumPy puts together anew each time."""
+    return _NAMES.get(dtype) or str(dtype)
 
 
 def is_complex(dtype: np.dtype) -> bool:

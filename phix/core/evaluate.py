@@ -53,7 +53,7 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
             if equation.op.binds_dim:  # each run of the graph has a size of its own
                 (dim,) = dm.symbols(equation.attrs[0])
                 env[dim] = as_dim(inputs[0], *equation.attrs[1:])
-                values.update(zip(flat(equation.outputs), flat(inputs)))
+                values.update(zip(equation.variables, flat(inputs)))
             else:
                 _perform(equation, inputs, env, values)
     return tuple(read(a) for a in graph.outputs)

@@ -126,6 +126,16 @@ class Equation:
         fields["op"], fields["inputs"], fields["attrs"] = op, inputs, attrs
         fields["outputs"], fields["source"], fields["kernel"] = outputs, source, kernel
 
+    @stack.lazy
+    def atoms(self) -> tuple[Atom, ...]:
+        """The inputs, lists opened and absent ones left out."""
+        return tuple(flat(self.inputs))
+
+    @stack.lazy
+    def variables(self) -> tuple[Variable, ...]:
+        """The outputs, lists opened and absent ones left out."""
+        return tuple(flat(self.outputs))
+
 
 @dataclass(frozen=True, eq=False)
 class Constant:

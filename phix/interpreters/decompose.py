@@ -87,12 +87,12 @@ def rewrite(graph: Graph, make: Callable[[Staging], Interpreter]) -> Graph:
     interpreter = make(stage)
     with context.transformation(interpreter), context.inside():
         for equation in graph.equations:
-            stage.source = _source_inside(equation)
+            stage.source, stage.replayed = _source_inside(equation), equation
             outs = interpreter.process(
                 equation.op, map_entries(read, equation.inputs), equation.attrs
             )
             entries = (outs,) if len(equation.outputs) == 1 else outs
-            for variable, value in zip(flat(equation.outputs), flat(tuple(entries))):
+            for variable, value in zip(equation.variables, flat(tuple(entries))):
                 values[variable] = value
         outputs = tuple(stage.atom(read(a)) for a in graph.outputs)
     return finish(Graph(inputs, tuple(stage.constants.values()), tuple(stage.equations), outputs))

@@ -118,12 +118,14 @@ def _check_storage(op: Op, metas: tuple[Any, ...]) -> None:
     dtype of storage; a composite is looked at in what it is made of."""
     if op.decomposition is not None or "stores" in op.traits:
         return
+    seen = None
     for meta in flat(metas):
-        if meta.dtype in dt.STORAGE:
+        if meta.dtype is not seen and meta.dtype in dt.STORAGE:
             raise DTypeError(
                 f"{meta.dtype} is a dtype of storage: tensors of it are moved and cast, and "
                 "nothing computes with them; cast the input first, x.astype('float32')"
             )
+        seen = meta.dtype
 
 
 def check_dtypes(op: Op, metas: tuple[Any, ...]) -> None:

@@ -22,7 +22,6 @@ from phix.core.graph import (
     Literal,
     Source,
     Variable,
-    flat,
     graphs_in,
     is_effect,
     map_entries,
@@ -87,7 +86,9 @@ class Staging(Interpreter):
         # is the same dim.
         self.sizes: dict[Any, tuple[TensorBase, DimLike]] = {}
         self.sized: dict[Any, tuple[tuple[Any, ...], Any]] = {}
-        self.source: Source | None = None  # overrides the user's line while a graph is replayed
+        # While a graph is replayed: what overrides the user's line, and which equation it is.
+        self.source: Source | None = None
+        self.replayed: Equation | None = None
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         args = op.merge(inputs, attrs)
@@ -96,7 +97,7 @@ class Staging(Interpreter):
             if simpler is not None and rewrites.is_on(name):
                 return self._made(simpler)
         atoms = map_entries(self.atom, inputs)
-        metas = infer(op, map_entries(_meta, atoms), attrs)
+        metas = self._known(op, atoms, attrs) or infer(op, map_entries(_meta, atoms), attrs)
         if op.is_written_out and op.decomposition is not None:
             return self.written_out(op, inputs, attrs)
         if op.has_graphs and any(g.own_sizes for g in graphs_in(attrs)):
@@ -111,6 +112,21 @@ class Staging(Interpreter):
         self.equations.append(Equation(op, atoms, attrs, outputs, source))
         tracers = map_entries(lambda v: StageTracer(self, v, source), outputs)
         return tracers if len(tracers) > 1 else tracers[0]
+
+    def _known(
+        self, op: Op, atoms: tuple[Any, ...], attrs: tuple[Any, ...]
+    ) -> tuple[Any, ...] | None:
+        """The metas of the results of an equation that is replayed as it was."""
+        old: Any = self.replayed
+        if old is None or op is not old.op or attrs is not old.attrs or context.context.tracked:
+            return None
+        for a, b in zip(atoms, old.inputs):
+            if type(a) is not type(b) or isinstance(a, tuple):
+                return None
+            # the number of a literal was read, and has a meta of its own
+            if a is not None and a.meta is not b.meta and not (type(a) is Literal and a == b):
+                return None
+        return map_entries(_meta, old.outputs)
 
     def written_out(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         """A composite that computes the size of its results, as what it is made of."""
@@ -221,18 +237,18 @@ def finish(graph: Graph) -> Graph:
     kept: list[Equation] = []
     for equation in reversed(graph.equations):
         if (
-            not needed.isdisjoint(flat(equation.outputs))
+            not needed.isdisjoint(equation.variables)
             or equation.op.binds_dim
             or is_effect(equation)
         ):
             kept.append(equation)
-            needed.update([a for a in flat(equation.inputs) if type(a) is Variable])
+            needed.update([a for a in equation.atoms if type(a) is Variable])
     kept.reverse()
     constants = tuple(c for c in graph.constants if c.variable in needed)
     names = variable_names({v.name for v in graph.inputs})
     for constant in constants:
         constant.variable.name = next(names)
     for equation in kept:
-        for variable in flat(equation.outputs):
+        for variable in equation.variables:
             variable.name = next(names)
     return Graph(graph.inputs, constants, tuple(kept), graph.outputs)

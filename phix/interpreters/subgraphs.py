@@ -16,7 +16,6 @@ from phix.core.graph import (
     Graph,
     Variable,
     copied,
-    flat,
     is_effect,
     map_attrs,
     plain_symbol,
@@ -129,17 +128,17 @@ class _Cut:
         if saveable is not None:
             for e in joint.equations:
                 if not self.is_late(e) and saveable(e):
-                    self.varying.update(flat(e.outputs))
+                    self.varying.update(e.variables)
 
     def reached(self, seeds: set[Any]) -> set[Any]:
         found = set(seeds)
         for e in self.joint.equations:
-            if any(a in found for a in flat(e.inputs)):
-                found.update(flat(e.outputs))
+            if any(a in found for a in e.atoms):
+                found.update(e.variables)
         return found
 
     def is_late(self, equation: Equation) -> bool:
-        return any(a in self.late for a in flat(equation.inputs))
+        return any(a in self.late for a in equation.atoms)
 
     def split(self) -> Split:
         early = [e for e in self.joint.equations if not self.is_late(e)]
@@ -163,13 +162,13 @@ class _Cut:
         for e in reversed(self.joint.equations):
             late = self.is_late(e)
             binds = e.op.binds_dim and not loose.isdisjoint(dm.symbols(e.attrs[0]))
-            wanted = any(v in needed for v in flat(e.outputs)) or (late and is_effect(e))
-            again = any(v in needed and v not in self.varying for v in flat(e.outputs))
+            wanted = any(v in needed for v in e.variables) or (late and is_effect(e))
+            again = any(v in needed and v not in self.varying for v in e.variables)
             if binds or (wanted and (late or again)):
                 if e.op.has_graphs and not late:  # the forward has done what it does besides
                     e = replace(e, attrs=map_attrs(without_effects, e.attrs))
                 backward.append(e)
-                needed.update(a for a in flat(e.inputs) if isinstance(a, Variable))
+                needed.update(a for a in e.atoms if isinstance(a, Variable))
         backward.reverse()
         return backward, needed
 
@@ -183,14 +182,11 @@ class _Cut:
         return (used & self.bound) - {plain_symbol(d) for v in read for d in v.meta.dims}
 
     def residuals(self, backward: list[Equation], needed: set[Any]) -> list[Variable]:
-        made = {v for e in backward for v in flat(e.outputs)} | set(self.cts)
+        made = {v for e in backward for v in e.variables} | set(self.cts)
         made.update(c.variable for c in self.joint.constants)
         made.update(self.inputs)
         return [
-            v
-            for e in self.joint.equations
-            for v in flat(e.outputs)
-            if v in needed and v not in made
+            v for e in self.joint.equations for v in e.variables if v in needed and v not in made
         ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from phix.core import settings
 from phix.core.errors import UnrolledLoopWarning
-from phix.core.graph import Equation, Variable, flat
+from phix.core.graph import Equation, Variable
 
 _said: set[tuple[str, int]] = set()  # the lines that were warned of
 _MOST_LINES = 1000
@@ -53,7 +53,7 @@ def _longest_chain(equations: Sequence[Equation], key: tuple[str, int, str]) -> 
     """How many calls of that line and op lead from one to the next at most."""
     depths: dict[Any, int] = {}
     for e in equations:
-        before = (depths.get(v, 0) for v in flat(e.inputs) if isinstance(v, Variable))
+        before = (depths.get(v, 0) for v in e.atoms if isinstance(v, Variable))
         depth = max(before, default=0) + (_call(e) == key)
-        depths.update(dict.fromkeys(flat(e.outputs), depth))
+        depths.update(dict.fromkeys(e.variables, depth))
     return max(depths.values(), default=0)

@@ -20,7 +20,6 @@ from phix.core.graph import (
     Constant,
     Equation,
     Graph,
-    flat,
     graphs_in,
     is_effect,
     map_attrs,
@@ -106,19 +105,19 @@ class _Queue:
         key = _key(equation)
         if key is not None:
             size = _bytes(equation.inputs[0].meta)  # type: ignore[union-attr]
-            if not self.needs.isdisjoint(flat(equation.inputs)) or self.bytes + size > _MOST:
+            if not self.needs.isdisjoint(equation.atoms) or self.bytes + size > _MOST:
                 self.flush()
             self.waiting.setdefault(key, []).append(equation)
-            self.needs.update(flat(equation.outputs))
+            self.needs.update(equation.variables)
             self.bytes += size
             return
         if _is_collective(equation):
             self.flush()
         # effects keep their order among themselves
         has_effect = is_effect(equation)
-        if not self.needs.isdisjoint(flat(equation.inputs)) or (has_effect and self.holds_effects):
+        if not self.needs.isdisjoint(equation.atoms) or (has_effect and self.holds_effects):
             self.later.append(equation)
-            self.needs.update(flat(equation.outputs))
+            self.needs.update(equation.variables)
             self.holds_effects = self.holds_effects or has_effect
         else:
             self.done.append(equation)
@@ -140,7 +139,7 @@ class _Queue:
 
 def _bundled(sums: list[Equation]) -> Graph:
     """The equations that make several sums as one."""
-    given = [flat(e.inputs)[0] for e in sums]
+    given = [e.atoms[0] for e in sums]
     group = sums[0].attrs[0]
 
     def together(*values: Any) -> list[Any]:
@@ -156,7 +155,7 @@ def _bundled(sums: list[Equation]) -> Graph:
 
     made = decompose(trace(together, [atom.meta for atom in given]))
     outer: dict[Any, Any] = dict(zip(made.inputs, given))
-    outer.update(zip(made.outputs, (flat(e.outputs)[0] for e in sums)))
+    outer.update(zip(made.outputs, (e.variables[0] for e in sums)))
 
     def read(atom: Any) -> Any:
         return outer.get(atom, atom)

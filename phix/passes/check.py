@@ -35,7 +35,7 @@ def check(graph: Graph) -> None:
         _define(variable, defined)
     for equation in graph.equations:
         _check_arity(equation)
-        for atom in flat(equation.inputs):
+        for atom in equation.atoms:
             _check_defined(atom, defined)
         kernel = chosen_function(equation)
         if kernel is not None and is_blocked(kernel.key.layout):
@@ -44,7 +44,7 @@ def check(graph: Graph) -> None:
             _check_metas(equation)
         else:
             _check_states(equation, kernel)
-        for variable in flat(equation.outputs):
+        for variable in equation.variables:
             _define(variable, defined)
     for atom in graph.outputs:
         _check_defined(atom, defined)
@@ -52,7 +52,7 @@ def check(graph: Graph) -> None:
 
 def _check_metas(equation: Equation) -> None:
     found = infer(equation.op, _metas(equation.inputs), equation.attrs, COMPILE_TIME)
-    for variable, meta in zip(flat(equation.outputs), flat(found)):
+    for variable, meta in zip(equation.variables, flat(found)):
         if not (covers(variable.meta, meta) or covers(meta, variable.meta)):
             raise GraphError(f"{variable!r} is not what {equation.op.name} infers: {meta}")
 
@@ -117,7 +117,7 @@ def infer_again(graph: Graph, shapes: Sequence[Shape], config: MetaConfig = RUN_
             )
         except Exception as error:
             raise _as_traced(at_source(error, e.source), e, env) from None
-        for variable, meta in zip(flat(e.outputs), flat(found)):
+        for variable, meta in zip(e.variables, flat(found)):
             if variable.meta.ndim != meta.ndim:
                 raise at_source(_another_meaning(e, variable.meta, meta), e.source)
             known[variable] = meta
@@ -160,6 +160,6 @@ def parse(text: str, constants: Sequence[Any] = ()) -> Graph:
     check(graph)
     for equation in graph.equations:
         found = infer(equation.op, _metas(equation.inputs), equation.attrs, COMPILE_TIME)
-        for variable, meta in zip(flat(equation.outputs), flat(found)):
+        for variable, meta in zip(equation.variables, flat(found)):
             variable.meta = meta  # an anonymous unknown dim prints as -1 and is found again here
     return graph

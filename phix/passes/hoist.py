@@ -17,7 +17,6 @@ from phix.core.graph import (
     Graph,
     Literal,
     Variable,
-    flat,
     graphs_in,
     map_attrs,
     map_entries,
@@ -66,7 +65,7 @@ def _hoisted(graph: Graph, fixed: frozenset[Any]) -> Graph:
             equations += (*before, new)
             continue
         if _restates(equation):
-            made.setdefault(_key(equation, equation.inputs), flat(equation.outputs)[0])
+            made.setdefault(_key(equation, equation.inputs), equation.variables[0])
         equations.append(equation)
     return finish(replace(graph, equations=tuple(equations))) if changed else graph
 
@@ -133,7 +132,7 @@ def _pruned(equation: Equation, number: int) -> Equation:
 def _uses(equation: Equation, count: int) -> Iterator[list[bool]]:
     """For each graph of an equation, which of its last ``count`` inputs it uses."""
     for graph in graphs_in(equation.attrs):
-        read = {a for e in graph.equations for a in flat(e.inputs)} | set(graph.outputs)
+        read = {a for e in graph.equations for a in e.atoms} | set(graph.outputs)
         yield [v in read for v in graph.inputs[len(graph.inputs) - count :]]
 
 
@@ -159,16 +158,16 @@ class _Lifting:
         # the graph has unknown dims of its own, which are these outside
         env = solve_dims([v.meta for v in own], [a.meta.dims for a in self.operands])
         for equation in graph.equations:
-            given = flat(equation.inputs)
+            given = equation.atoms
             if not _restates(equation) or not any(isinstance(a, Variable) for a in given):
                 continue
             leaves = all(isinstance(a, Literal) or a in known for a in given)
             if leaves and symbols_of(equation) <= env.keys():
-                known[flat(equation.outputs)[0]] = self.lift(equation, known, env)
+                known[equation.variables[0]] = self.lift(equation, known, env)
 
     def lift(self, equation: Equation, known: dict[Any, Any], env: dict[Any, Any]) -> Variable:
         """The variable outside that has an equation's output: an equal one, where there is one."""
-        (inside,) = flat(equation.outputs)
+        (inside,) = equation.variables
         inputs = map_entries(lambda a: a if isinstance(a, Literal) else known[a], equation.inputs)
         moved = replace(
             equation, inputs=inputs, attrs=substitute_attrs(equation.attrs, env), outputs=()
@@ -193,7 +192,7 @@ class _Lifting:
         def read(atom: Any) -> Any:
             return new.get(atom, atom)
 
-        kept = [e for e in graph.equations if next(iter(flat(e.outputs)), None) not in new]
+        kept = [e for e in graph.equations if next(iter(e.variables), None) not in new]
         return finish(
             Graph(
                 (*graph.inputs, *more.values()),

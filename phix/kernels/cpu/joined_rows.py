@@ -148,11 +148,12 @@ def _found(outer: For, inner: For) -> _Rows | None:
                 rest = rest + size_expr(size)
             runs[linear] = rest
     written = {ir.owner(b) for b in ir.writes(inner.body)}
-    fixed = [x for x in ir.loads(inner.body) if ir.owner(x.data) not in written]
+    loads = [x for x in ir.expressions(inner.body) if x.fn == "load"]  # in an order, which prints
+    fixed = [x for x in loads if ir.owner(x.data) not in written]
     alike = [x for x in fixed if not x.data.strided and _is_alike(x.args[0], outer, inner)]
     known = {*runs, *alike}
-    roots = (root for s in inner.body for root in ir.roots(s))
-    if not alike or len(alike) > _MOST_TABLES or any(depends(root, both, known) for root in roots):
+    roots = [root for s in inner.body for root in ir.roots(s)]
+    if not alike or len(alike) > _MOST_TABLES or depends(roots, both, known):
         return None
     return _Rows(outer, inner, runs, alike)
 

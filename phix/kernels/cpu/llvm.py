@@ -105,7 +105,8 @@ class _Printer:
         self.sizes: dict[Expr, str] = {}
         self.of_dims: dict[Expr, int] = {}
         self.locals: dict[Buffer, str] = {}
-        self.changing: set[Any] = ir.reads(kernel.body) & ir.writes(kernel.body)
+        every = ir.walk(kernel.body)
+        self.changing: set[Any] = ir.reads(every, every) & ir.writes(every, every)
         # the names of values, of indices, and what each open block has put into one of the two
         self.values: Names = {}
         self.indices: Names = {}
@@ -232,7 +233,8 @@ class _Printer:
         while stack:
             e, size = stack[-1], len(stack)
             found: frozenset[Any] = frozenset()
-            for a in e.args:
+            is_still = not (e.operand_loads or e.fn == "load" or self.slots)
+            for a in () if is_still else e.args:
                 if a in depends:
                     found |= depends[a]
                 else:
@@ -252,7 +254,7 @@ class _Printer:
             return
         for names in (self.values, self.indices):
             self._find_dependencies([e for e in names if e not in self.depends])
-            for expr in [e for e in names if self.depends[e] & changed]:
+            for expr in [e for e in names if not changed.isdisjoint(self.depends[e])]:
                 del names[expr]
 
     # -- statements ------------------------------------------------------------------------
@@ -359,7 +361,7 @@ class _Printer:
 
     def _comes_again(self, indices: tuple[Expr, ...]) -> bool:
         """Whether an open loop comes to one place again and again: what is stored there goes on."""
-        used = {e for i in indices for e in ir.expressions([ir.Declare(i, i)])}
+        used = ir.expressions([ir.Declare(i, i) for i in indices])
         return any(index not in used for index in self.open)
 
     def _declare(self, statement: ir.Declare) -> None:

@@ -23,7 +23,7 @@ from phix.kernels.cpu.stored import NativeCall
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import text
 from phix.kernels.loops.builder import Builder
-from phix.kernels.loops.effects import has_host_step
+from phix.kernels.loops.effects import effects_of, has_host_step
 from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram
 from phix.kernels.loops.target import CPU, Sizes
 from phix.kernels.schedule import inplace
@@ -92,7 +92,7 @@ class NativeProgram:
 
         self.stepwise: Stepwise | None = None
         if self._is_one_call():
-            touched = set().union(*(ir.step_reads(s) | ir.step_writes(s) for s in program.steps))
+            touched = set().union(*(effects_of(s).touched for s in program.steps))
             # the numbers of the constants that the steps use
             self.kept = [k for k, b in enumerate(program.constants) if b in touched]
             constants = [program.constants[k] for k in self.kept]

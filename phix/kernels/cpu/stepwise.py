@@ -21,7 +21,7 @@ from phix.kernels.cpu import host_steps, jit, results
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.host_walk import HostWalk, StepRun
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.effects import has_effect, has_host_step
+from phix.kernels.loops.effects import effects_of, has_effect, has_host_step
 from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
 
 Sources = dict[str, SymbolSource]
@@ -100,7 +100,7 @@ class Stepwise(HostWalk):
         return run
 
     def _native(self, steps: list[Step], sources: Sources) -> Run:
-        touched = {ir.owner(b) for s in steps for b in ir.step_reads(s) | ir.step_writes(s)}
+        touched = {ir.owner(b) for s in steps for b in effects_of(s).touched}
         arguments = {b: None for b in _ordered(touched) if b.kind != "temp"}
         arguments.update((source.buffer, None) for source in sources.values())
         segment = self.make(steps, sources, list(arguments))
@@ -195,7 +195,7 @@ def share(steps: list[Step]) -> None:
 def _count_users(steps: list[Step], users: Counter[Buffer]) -> None:
     for part in parts(steps):
         if isinstance(part, list):
-            users.update({b for s in part for b in ir.step_reads(s) | ir.step_writes(s)})
+            users.update({b for s in part for b in effects_of(s).touched})
             continue
         for block in ir.blocks(part):
             _count_users(block, users)

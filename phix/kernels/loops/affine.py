@@ -23,18 +23,22 @@ UNIT: Factors = ((), 1)
 def accesses(
     buffer: Buffer, body: list[Statement], extents: dict[Expr, Expr]
 ) -> Iterator[tuple[Expr, dict[Expr, Expr]]]:
-    """Each linear index at which a block touches the buffer, and the extents of its inner loops."""
+    """Each linear index at which a block touches the buffer, and the extents of its inner loops.
+
+    Of statements side by side, each index once.
+    """
+    seen: set[Expr] = set()
     for s in body:
         if isinstance(s, For):
             yield from accesses(buffer, s.body, {**extents, s.index: s.extent})
         elif isinstance(s, (ir.If, ir.While)):
             yield from accesses(buffer, s.body, extents)
-        if isinstance(s, Store) and s.buffer is buffer:
-            yield s.indices[0], extents
-        for root in ir.roots(s):
-            for load in root.loads:
-                if load.data is buffer:
-                    yield load.args[0], extents
+        loads = [load for root in ir.roots(s) for load in root.loads if load.data is buffer]
+        own = [s.indices[0]] if isinstance(s, Store) and s.buffer is buffer else []
+        for linear in (*own, *(load.args[0] for load in loads)):
+            if linear not in seen:
+                seen.add(linear)
+                yield linear, extents
 
 
 def slice_form(linear: Expr, index: Expr, extents: dict[Expr, Expr]) -> SliceForm | None:
@@ -75,17 +79,21 @@ def size_expr(size: Factors) -> Expr:
 
 def divides(a: Factors, b: Factors) -> bool:
     """Whether ``b`` is a multiple of ``a`` for any sizes."""
-    return a[1] != 0 and not Counter(a[0]) - Counter(b[0]) and b[1] % a[1] == 0
+    if a[1] == 0 or b[1] % a[1]:
+        return False
+    return not a[0] or not Counter(a[0]) - Counter(b[0])
 
 
 def times(a: Factors, b: Factors) -> Factors:
     """The product of two sizes."""
-    return tuple(sorted(a[0] + b[0])), a[1] * b[1]
+    names = tuple(sorted(a[0] + b[0])) if a[0] and b[0] else a[0] or b[0]
+    return names, a[1] * b[1]
 
 
 def over(a: Factors, b: Factors) -> Factors:
     """``a / b``, which :func:`divides` says is a size."""
-    return tuple(sorted((Counter(a[0]) - Counter(b[0])).elements())), a[1] // b[1]
+    names = tuple(sorted((Counter(a[0]) - Counter(b[0])).elements())) if b[0] else a[0]
+    return names, a[1] // b[1]
 
 
 def index_terms(linear: Expr) -> dict[Expr, Factors] | None:

@@ -114,13 +114,13 @@ class Builder(DimExpressions):
     def _compute(
         self, value: Value, key: tuple[Any, ...], compute: Callable[[Any], Element], at: Any
     ) -> Any:
-        indices = tuple(k for k in key if isinstance(k, Expr))
+        indices = key[:1] if key[-1:] == ("flat",) else key
         nest = self._nest
         assert nest is not None
-        level = self._level(indices)
+        level, known = self._level(indices), (value, key)
         for frame in nest.frames[: level + 1]:
-            if (value, key) in frame.memo:
-                return frame.memo[value, key]
+            if known in frame.memo:
+                return frame.memo[known]
         is_slow = value.cost > DEAR and self._is_one_by_one(level)
         if is_slow or (value.cost > CHEAP and self._is_wasteful(indices, level)):
             self.materialize(value)
@@ -128,14 +128,14 @@ class Builder(DimExpressions):
                 return self.flat_element(value, key[0])
             return self.element(value, key)
         result = rounded(compute(at), value.dtype)
-        nest.frames[level].memo[value, key] = result
+        nest.frames[level].memo[known] = result
         return result
 
     def _level(self, indices: tuple[Expr, ...]) -> int:
         """The innermost open block that the indices depend on."""
         assert self._nest is not None
-        levels = (self._nest.level_of[v] for e in indices for v in self._free_variables(e))
-        return max(levels, default=0)
+        free = [v for e in indices for v in self._free_variables(e)]
+        return max(map(self._nest.level_of.__getitem__, free), default=0)
 
     def _free_variables(self, expr: Expr) -> frozenset[Expr]:
         """The loop indices and mutable scalars of the open kernel that ``expr`` depends on."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from phix.core import stack
 from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import rewriting
@@ -31,7 +32,7 @@ class Effects:
     in_python: bool = False
     binds: bool = False
 
-    @property
+    @stack.lazy
     def touched(self) -> frozenset[Buffer]:
         """What is read or written."""
         return self.reads | self.writes
@@ -63,17 +64,21 @@ class Effects:
 
 def effects_of(step: Step) -> Effects:
     """The effects of a step, those of the steps inside it included."""
+    if isinstance(step, Kernel):
+        return of_block(step.body)
     return Effects(
         frozenset(ir.step_reads(step)),
         frozenset(ir.step_writes(step)),
-        not isinstance(step, Kernel) and has_effect([step]),
+        has_effect([step]),
         isinstance(step, ir.BindStep),
     )
 
 
 def of_block(body: list[Statement]) -> Effects:
     """The effects of statements of a kernel."""
-    return effects_of(Kernel(body))
+    every = ir.walk(body)
+    reads, writes = ir.reads(body, every), ir.writes(body, every)
+    return Effects(frozenset(ir.with_bases(reads)), frozenset(ir.with_bases(writes)))
 
 
 def users_of(steps: list[Step]) -> Counter[Buffer]:
@@ -230,8 +235,7 @@ def _rename_in(step: Step, old: Buffer, new: Buffer) -> None:
         return new if buffer is old else buffer
 
     if isinstance(step, Kernel):
-        if old in ir.reads(step.body) | ir.writes(step.body):
-            rewriting.change_accesses(step.body, {old: rewriting.rename(new)})
+        rewriting.change_accesses(step.body, {old: rewriting.rename(new)})
     elif isinstance(step, HostStep):
         step.inputs = tuple(map(one, step.inputs))
         step.outputs = tuple(map(one, step.outputs))

@@ -344,12 +344,15 @@ def roots(statement: Statement) -> tuple[Expr, ...]:
 def expressions(body: list[Statement]) -> Collection[Expr]:
     """Every expression of a block once, operands included."""
     found: dict[Expr, None] = {}
-    stack = [e for s in walk(body) for e in roots(s)]
+    stack: list[Expr] = []
+    for s in walk(body):
+        stack += _ROOTS[type(s)](s)
     while stack:
         expr = stack.pop()
         if expr not in found:
             found[expr] = None
-            stack += expr.args
+            if expr.args:
+                stack += expr.args
     return found.keys()
 
 
@@ -362,39 +365,39 @@ def _loads(statements: list[Statement]) -> set[Expr]:
     found: set[Expr] = set()
     for s in statements:
         for root in _ROOTS[type(s)](s):
-            found.update(root.operand_loads)
-            if root.fn == "load":
-                found.add(root)
+            if root.operand_loads or root.fn == "load":
+                found.update(root.loads)
     return found
 
 
-def reads(body: list[Statement]) -> set[Buffer]:
-    """The buffers a block reads."""
-    statements = walk(body)
-    found = {load.data for load in _loads(statements)}
-    for s in statements:
-        if isinstance(s, LibraryCall):
+def reads(body: list[Statement], every: list[Statement] | None = None) -> set[Buffer]:
+    """The buffers a block reads; ``every``: what :func:`walk` finds in it, where that is known."""
+    every = walk(body) if every is None else every
+    found = {load.data for load in _loads(every)}
+    for s in every:
+        if type(s) is LibraryCall:
             kept = set(s.writes) - set(s.updates)
             found |= {a.buffer for a in s.arguments if isinstance(a, Pointer)} - kept
     return found
 
 
-def writes(body: list[Statement]) -> set[Buffer]:
-    """The buffers a block changes."""
+def writes(body: list[Statement], every: list[Statement] | None = None) -> set[Buffer]:
+    """The buffers a block changes; ``every`` as for :func:`reads`."""
     found: set[Buffer] = set()
-    for s in walk(body):
-        if isinstance(s, Store):
+    for s in walk(body) if every is None else every:
+        if type(s) is Store:
             found.add(s.buffer)
-        elif isinstance(s, LibraryCall):
+        elif type(s) is LibraryCall:
             found.update(s.writes)
     return found
 
 
 def changes(body: list[Statement], among: set[Any]) -> set[Any]:
     """The mutable scalars that a block sets, and the buffers it changes that are ``among`` some."""
-    changed: set[Any] = writes(body) & among
-    for s in walk(body):
-        if isinstance(s, Assign):
+    every = walk(body)
+    changed: set[Any] = writes(body, every) & among
+    for s in every:
+        if type(s) is Assign:
             changed.update(s.targets)
     return changed
 
@@ -462,8 +465,6 @@ def step_uses(step: Step) -> set[Buffer]:
 
 def step_reads(step: Step) -> set[Buffer]:
     """The buffers a step reads, those inside it and the bases of slices included."""
-    if isinstance(step, Kernel):
-        return _own_reads(step)
     return set().union(*map(_own_reads, walk_steps([step])))
 
 
@@ -479,8 +480,6 @@ def _own_reads(step: Step) -> set[Buffer]:
 
 def step_writes(step: Step) -> set[Buffer]:
     """The buffers a step changes, those inside it and the bases of slices included."""
-    if isinstance(step, Kernel):
-        return _own_writes(step)
     return set().union(*map(_own_writes, walk_steps([step])))
 
 

@@ -30,7 +30,10 @@ def change_accesses(body: list[Statement], changes: Mapping[Buffer, Change]) -> 
         return with_operands(e, operands)
 
     def expr(root: Expr) -> Expr:
-        return bottom_up(root, done, changed)
+        for load in root.loads:
+            if load.data in changes:
+                return bottom_up(root, done, changed)
+        return root  # as most indices, and most of what is far from a buffer that is renamed
 
     def place(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
         own = tuple(map(expr, indices))
@@ -71,8 +74,10 @@ def substituted(root: Expr, changes: Mapping[Expr, Expr]) -> Expr:
 def replaced(body: list[Statement], changes: Mapping[Expr, Expr]) -> list[Statement]:
     """A copy of a block with each key of ``changes`` replaced by its value, all at once."""
 
+    done = dict(changes)
+
     def expr(e: Expr) -> Expr:
-        return substituted(e, changes)
+        return bottom_up(e, done, with_operands)
 
     def argument(a: Pointer | Expr) -> Pointer | Expr:
         return Pointer(a.buffer, expr(a.offset)) if isinstance(a, Pointer) else expr(a)

@@ -48,7 +48,7 @@ def accumulated(graph: Graph) -> Graph:
     made: dict[Any, Equation] = {}
     uses: Counter[Any] = Counter(graph.outputs)
     for equation in graph.equations:
-        uses.update(gr.flat(equation.inputs))
+        uses.update(equation.atoms)
     result: list[Equation] = []
     unused: set[Equation] = set()
     for equation in graph.equations:
@@ -57,7 +57,7 @@ def accumulated(graph: Graph) -> Graph:
         unused.update(replaced)
         result += replacing
         for e in replacing:
-            made.update((v, e) for v in gr.flat(e.outputs))
+            made.update((v, e) for v in e.variables)
     kept = tuple(e for e in result if e not in unused)
     return Graph(graph.inputs, graph.constants, kept, graph.outputs)
 
@@ -138,7 +138,7 @@ def chosen(graph: Graph) -> set[Equation]:
     found = {e for e in graph.equations if e.op.name in _ONE_A_ROW and _ONE_A_ROW[e.op.name](e)}
     if not found:
         return found
-    made = {v: e for e in graph.equations for v in gr.flat(e.outputs)}
+    made = {v: e for e in graph.equations for v in e.variables}
     whole = [e.inputs for e in graph.equations if not _reads_elements(e)]
     has_memory = set(gr.flat((*whole, *graph.outputs)))  # a padding fills it at once
     pads = {e for e in found if e.op.name == "pad"}
@@ -186,7 +186,7 @@ def covered(graph: Graph) -> set[Equation]:
         return set()
     readers: dict[Any, list[Equation | None]] = {}
     for equation in graph.equations:
-        for atom in gr.flat(equation.inputs):
+        for atom in equation.atoms:
             readers.setdefault(atom, []).append(equation)
     for atom in graph.outputs:
         readers.setdefault(atom, []).append(None)

@@ -34,7 +34,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phix.core import graph as gr
 from phix.core import rewrites
 from phix.core.graph import Equation, Graph
 from phix.kernels.loops.builder import CHEAP, LARGEST_KERNEL
@@ -60,10 +59,10 @@ def stored_variables(
     """The variables of ``graph`` that get a buffer, by the table above, and why they do."""
     kinds = {equation: kind_of(equation) for equation in graph.equations}
     own = {equation: cost_of(equation) for equation in graph.equations}
-    whole = (v for e in graph.equations if kinds[e] == "whole" for v in gr.flat(e.outputs))
+    whole = (v for e in graph.equations if kinds[e] == "whole" for v in e.variables)
     always: dict[Any, str] = dict.fromkeys(whole, WHOLE) | dict.fromkeys(graph.outputs, OUTPUT)
     if not rewrites.is_on("fuse"):
-        every = (v for e in graph.equations for v in gr.flat(e.outputs))
+        every = (v for e in graph.equations for v in e.variables)
         return dict.fromkeys(every, UNFUSED) | always
     cheap = CHEAP if rewrites.is_on("recompute_cheap") else 0
     first = _costs(graph, own, always)
@@ -80,10 +79,10 @@ def _costs(graph: Graph, own: dict[Equation, int], stored: dict[Any, str]) -> di
     depths: dict[Any, int] = {}
     for equation in graph.equations:
         cost, depth = own[equation], 0
-        for atom in set(gr.flat(equation.inputs)):
+        for atom in set(equation.atoms):
             cost += 1 if atom in stored else costs.get(atom, 0)
             depth = max(depth, 0 if atom in stored else depths.get(atom, 0) + 1)
-        for v in gr.flat(equation.outputs):
+        for v in equation.variables:
             if cost > LARGEST_KERNEL or depth > DEEPEST:
                 stored.setdefault(v, TOO_LARGE if cost > LARGEST_KERNEL else TOO_DEEP)
             costs[v], depths[v] = cost, depth
@@ -101,13 +100,13 @@ def _read_in_several_contexts(
     contexts: dict[Any, set[Any]] = {}
     for equation in reversed(graph.equations):
         inherited: set[Any] = set()
-        for v in gr.flat(equation.outputs):
+        for v in equation.variables:
             found = contexts.pop(v, set())
             if costs[v] > cheap and len(found) > 1:
                 stored[v] = SEVERAL
             inherited |= {(v,)} if v in always or v in stored else found
         kind = kinds[equation]
-        for k, atom in enumerate(gr.flat(equation.inputs)):
+        for k, atom in enumerate(equation.atoms):
             known = contexts.setdefault(atom, set())
             for context in list(inherited)[:_ENOUGH] if len(known) < _ENOUGH else ():
                 # a change of index or a loop makes a context of its own

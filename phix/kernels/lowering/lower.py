@@ -67,7 +67,7 @@ class GraphLowering:
         load(*[e.op.name for e in self.graph.equations if "pointwise" not in e.op.traits])
         self.covered = covered(self.graph)
         self.chosen = chosen(self.graph)
-        self.uses = Counter(a for e in self.graph.equations for a in gr.flat(e.inputs))
+        self.uses: Counter[Any] = Counter(a for e in self.graph.equations for a in e.atoms)
         self.uses.update(self.graph.outputs)
         # of equations without outputs: a value that nobody reads, to compute it is the effect
         self.effects: dict[Equation, Value] = {}
@@ -76,6 +76,8 @@ class GraphLowering:
         self.ready: set[Equation] = set()
         self.makers: dict[Any, Equation] = {}
         self.numbers: dict[Any, int] = {}
+        self.kinds: dict[Equation, str] = {}
+        self.costs: dict[Equation, int] = {}
         self.values: dict[Any, Value] = dict(zip(graph.inputs, inputs))
         for c in graph.constants:
             meta = c.variable.meta
@@ -94,9 +96,9 @@ class GraphLowering:
         for equation in graph.equations:
             self._lower(equation)
         self._set_targets(outputs)
-        stored = stored_variables(graph)
+        stored = fusion.stored_variables(graph, self._kind, self._cost)
         self._find_milestones(stored)
-        unread = {gr.flat(e.inputs)[0] for e in self.covered}
+        unread = {e.atoms[0] for e in self.covered}
         waiting: list[Any] = []  # values that run where they are read
         for equation in graph.equations:
             # an effect, or a dim that what comes later may use, has its place in the order
@@ -110,7 +112,7 @@ class GraphLowering:
             if runs and equation in self.effects:
                 self._prepare(equation)
                 self._store(self.effects[equation])
-            for v in gr.flat(equation.outputs):
+            for v in equation.variables:
                 if runs or (v in stored and self._is_kept(v)):
                     self._prepare(equation)
                     self._store(self.values[v])
@@ -129,15 +131,15 @@ class GraphLowering:
         longest = settings.current().longest_wait
         waits: dict[Any, int] = {}  # how many equations computing a variable goes through
         for equation in self.graph.equations:
-            wait = max((waits.get(a, 0) for a in gr.flat(equation.inputs)), default=0)
-            for v in gr.flat(equation.outputs):
+            wait = max((waits.get(a, 0) for a in equation.atoms), default=0)
+            for v in equation.variables:
                 has_turn = v in stored and self._is_kept(v)
                 if wait >= longest and self.values[v].writer is not None and not has_turn:
                     self.milestones.add(v)
                     has_turn = True
                 waits[v] = 0 if has_turn else wait + 1
         if self.milestones:
-            self.makers = {v: e for e in self.graph.equations for v in gr.flat(e.outputs)}
+            self.makers = {v: e for e in self.graph.equations for v in e.variables}
             self.numbers = {v: k for k, v in enumerate(self.makers)}
 
     def _prepare(self, equation: Equation | None) -> None:
@@ -188,11 +190,11 @@ class GraphLowering:
     def _lower(self, equation: Equation) -> None:
         b, op = self.builder, equation.op
         inputs = gr.map_entries(self._value, equation.inputs)
-        variables = tuple(gr.flat(equation.outputs))
+        variables = equation.variables
         task = Task(
             metas=tuple(v.meta for v in variables),
             is_read=tuple(self.uses[v] > 0 for v in variables),
-            is_consumed=self.uses[next(iter(gr.flat(equation.inputs)), None)] == 1,
+            is_consumed=self.uses[next(iter(equation.atoms), None)] == 1,
             is_covered=equation in self.covered,
             is_chosen=equation in self.chosen,
             source=equation.source,
@@ -206,7 +208,7 @@ class GraphLowering:
         elif rule is not None:
             made = rule(b, task, op.merge(inputs, equation.attrs))
         else:
-            made = _pointwise(b, equation, inputs, task.out)
+            made = self._pointwise(equation, inputs, task.out)
         results = made if isinstance(made, tuple) else (made,)
         if any(b.is_open(v) for v in gr.flat(inputs)):
             for value in results:
@@ -214,6 +216,27 @@ class GraphLowering:
         self.values.update(zip(variables, results))
         if results and not variables:
             (self.effects[equation],) = results
+
+    def _pointwise(self, equation: Equation, inputs: tuple[Any, ...], meta: MetaTensor) -> Value:
+        if not equation.op.is_pointwise:
+            raise KernelNotFoundError(
+                f"the CPU engine has no kernel for {equation.op.name!r}, and it is not pointwise; "
+                "register a lowering for it, or decompose it"
+            )
+        return _pointwise(self.builder, equation, inputs, meta, self._cost(equation))
+
+    # -- what is asked several times of an equation, found once ----------------------------
+    def _kind(self, equation: Equation) -> str:
+        if equation in self.chosen:
+            return "pointwise"
+        if equation not in self.kinds:
+            self.kinds[equation] = _kind_of(equation)
+        return self.kinds[equation]
+
+    def _cost(self, equation: Equation) -> int:
+        if equation not in self.costs:
+            self.costs[equation] = _cost_of(equation)
+        return self.costs[equation]
 
 
 def stored_variables(graph: Graph) -> dict[Any, str]:
@@ -240,7 +263,7 @@ def _cost_of(equation: Equation) -> int:
         return fusion.REDUCTION_COST
     if equation.op.name in RULES:
         return RULES[equation.op.name].cost
-    own = [a.meta.dtype for a in gr.flat(equation.inputs)]
+    own = [a.meta.dtype for a in equation.atoms]
     dtypes = tuple([d if d.kind == "c" else ir.scalar_dtype(d) for d in own])
     return expansion.cost(equation.op.name, dtypes, _named_attrs(equation))
 
@@ -250,15 +273,14 @@ def _named_attrs(equation: Equation) -> dict[str, Any]:
     return dict(zip(equation.op.attr_names, equation.attrs))
 
 
-def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...], meta: MetaTensor) -> Value:
-    """The value of a pointwise equation: its body on the operands' elements, broadcast."""
+def _pointwise(
+    b: Builder, equation: Equation, inputs: tuple[Any, ...], meta: MetaTensor, own: int
+) -> Value:
+    """The value of a pointwise equation: its body, which costs ``own``, on the operands' elements,
+    broadcast."""
     op = equation.op
-    if not op.is_pointwise:
-        raise KernelNotFoundError(
-            f"the CPU engine has no kernel for {op.name!r}, and it is not pointwise; register a "
-            f"lowering for it, or decompose it"
-        )
     operands: list[Value] = gr.flat(inputs)
+    singles = [is_single(v) for v in operands]
     dims, attrs = meta.dims, _named_attrs(equation)
 
     # of chains of these, few frames an equation: no comprehensions
@@ -271,14 +293,16 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...], meta: Me
 
     def flat(i: Expr) -> Element:
         elements = []
-        for v in operands:
+        for v, single in zip(operands, singles):
             first = (ZERO,) * len(v.dims)
-            elements.append(b.element(v, first) if is_single(v) else b.flat_element(v, i))
+            elements.append(b.element(v, first) if single else b.flat_element(v, i))
         return b.applied(op.name, *elements, **attrs)
 
-    own = _cost_of(equation)
     cost = own + sum(v.cost if v.buffer is None else 1 for v in operands)
-    every_flat = all(is_single(v) or (dm.same_shape(v.dims, dims) and v.is_flat) for v in operands)
+    every_flat = all(
+        single or (dm.same_shape(v.dims, dims) and v.is_flat)
+        for v, single in zip(operands, singles)
+    )
     result = Value(dims, meta.dtype, at, flat if every_flat else None, cost)
     across = (v.tiled for v in operands if v.buffer is None and len(v.dims) == len(dims))
     result.tiled = next((found for found in across if found is not None), None)

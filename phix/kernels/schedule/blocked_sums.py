@@ -182,7 +182,7 @@ class _Blocking:
                 self._in_scalars(s.body)
             if isinstance(s, Declare) and s.target.dtype in _FLOATS:
                 declared[s.target] = s
-            elif isinstance(s, For):
+            elif isinstance(s, For) and declared:
                 rest = [declared.pop(target) for target in _summed(s, declared)]
                 while rest:
                     s, rest = self._cut(block, s, rest)
@@ -267,8 +267,10 @@ def _is_of_columns(total: Buffer, loop: For) -> bool:
 
 def _run_of_totals(loop: For, total: Buffer) -> tuple[Expr, For] | None:
     """Where a run of float32 totals is that the loop adds to, and the inner loop along it."""
+    if total.dtype != dt.float32 or total.base is not None:
+        return None
     stores = [s for s in ir.walk(loop.body) if isinstance(s, Store) and s.buffer is total]
-    if total.dtype != dt.float32 or total.base is not None or len(stores) != 1:
+    if len(stores) != 1:
         return None
     (store,), old = stores, _load(total, stores[0].indices[0])
     every = [e for e in ir.expressions(loop.body) if e.fn == "load" and e.data is total]

@@ -6,7 +6,7 @@ one run. Long runs make whole vectors, and a sum over them is put together once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import factors, linear_form, size_expr, times
@@ -47,7 +47,7 @@ def _changes(outer: For, inner: For) -> dict[Expr, Expr] | None:
         return None
     changes: dict[Expr, Expr] = {}
     for linear in _indices(inner.body):
-        if not depends(linear, both):
+        if linear in changes or not depends([linear], both):
             continue
         form = linear_form(linear)
         stride = None if form is None else form[0].pop(inner.index, None)
@@ -63,9 +63,8 @@ def _changes(outer: For, inner: For) -> dict[Expr, Expr] | None:
         for size in sorted(form[1]):
             total = total + size_expr(size)
         changes[linear] = total
-    known = set(changes)
-    roots = (root for s in ir.walk(inner.body) for root in ir.roots(s))
-    return None if any(depends(root, both, known) for root in roots) else changes
+    roots = [root for s in ir.walk(inner.body) for root in ir.roots(s)]
+    return None if depends(roots, both, changes) else changes
 
 
 def _indices(body: list[Statement]) -> Iterator[Expr]:
@@ -74,10 +73,10 @@ def _indices(body: list[Statement]) -> Iterator[Expr]:
     yield from (load.args[0] for load in ir.loads(body) if not load.data.strided)
 
 
-def depends(root: Expr, indices: tuple[Expr, ...], known: set[Expr] | None = None) -> bool:
-    """Whether ``root`` changes with one of the indices, ``known`` parts of it left out."""
-    seen = set(known or ())
-    stack = [root]
+def depends(roots: list[Expr], indices: tuple[Expr, ...], known: Iterable[Expr] = ()) -> bool:
+    """Whether one of the roots changes with one of the indices, ``known`` parts left out."""
+    seen = set(known)
+    stack = list(roots)
     while stack:
         e = stack.pop()
         if e in seen:

@@ -9,6 +9,7 @@ costs one row. Else the two exchange their memory after each iteration, or tiny 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from phix.core import dims as dm
@@ -155,10 +156,10 @@ def reuse_temps(program: LoopProgram, allowed: Callable[[Kernel], bool]) -> None
             continue
         at = uses.number(step)
         found = uses.of(step)
-        reads, writes = (sorted(filter(is_free, part), key=lambda b: b.name)
-                         for part in (found.reads, found.writes))  # fmt: skip
-        over = [b for b in reads if spans[b][0] < at == spans[b][1]]
-        for new in [b for b in writes if spans[b][0] == at < spans[b][1]]:
+        ending = [b for b in found.reads if spans[b][0] < at == spans[b][1] and is_free(b)]
+        begun = [b for b in found.writes if spans[b][0] == at < spans[b][1] and is_free(b)]
+        over = sorted(ending, key=lambda b: b.name)
+        for new in sorted(begun, key=lambda b: b.name):
             fit = (b for b in over if b.dtype == new.dtype and _fits(uses, new, b))
             old = next((b for b in fit if _is_elementwise(step, b, new)), None)
             if old is not None:
@@ -344,12 +345,18 @@ def _drop_empty_copies(steps: list[Step]) -> None:
 
 def merge_copies(program: LoopProgram, _: Setting) -> None:
     """The pass: what is only copied is computed right where the copy goes."""
-    every = users_of(program.steps)
+    inner = any(ir.blocks(step) for step in program.steps)
+    every = users_of(program.steps) if inner else Counter[Buffer]()
 
     def visit(steps: list[Step]) -> None:
         for step in steps:
             for block in ir.blocks(step):
                 visit(block)
+        if not any(map(_copy, steps)):
+            return
+        if steps is program.steps:  # nobody else uses anything
+            _merge(steps)
+            return
         own = users_of(steps)
         _merge(steps, {b for b, count in own.items() if count < every[b]})
         every.subtract(own)

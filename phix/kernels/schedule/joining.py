@@ -6,6 +6,8 @@ touches is *aligned*: iteration ``i`` of both stays in the ``i``-th slice of it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from phix.core import rewrites, settings, stack
 from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
@@ -45,17 +47,154 @@ def join_loops(program: LoopProgram, setting: Setting) -> None:
 
 
 # -- joining ---------------------------------------------------------------------------------
-@dataclass(eq=False)
+class _Loop:
+    """A loop, and what is asked of it for each other one beside it, found once.
+
+    ``known``: its expressions, where those are known that it was joined of.
+    """
+
+    def __init__(self, loop: For, known: Collection[Expr] | None = None) -> None:
+        self.loop, self._known = loop, known
+        self._accesses: dict[Buffer, list[tuple[Expr, dict[Expr, Expr]]]] = {}
+
+    @stack.lazy
+    def _statements(self) -> list[Statement]:
+        return ir.walk(self.loop.body)
+
+    @stack.lazy
+    def expressions(self) -> Collection[Expr]:
+        """Every expression of its body, once."""
+        return ir.expressions(self.loop.body) if self._known is None else self._known
+
+    @stack.lazy
+    def calls_library(self) -> bool:
+        """Whether it calls a routine of a library."""
+        return any(isinstance(s, LibraryCall) for s in self._statements)
+
+    @stack.lazy
+    def targets(self) -> frozenset[Expr]:
+        """The scalars that it sets."""
+        assigned = [s.targets for s in self._statements if isinstance(s, ir.Assign)]
+        return frozenset().union(*assigned)
+
+    @stack.lazy
+    def effects(self) -> Effects:
+        """Its own effects."""
+        return of_block([self.loop])
+
+    def accesses(self, buffer: Buffer) -> list[tuple[Expr, dict[Expr, Expr]]]:
+        """Each linear index at which it touches a buffer, and the extents of its inner loops."""
+        if buffer not in self._accesses:
+            self._accesses[buffer] = list(accesses(buffer, self.loop.body, {}))
+        return self._accesses[buffer]
+
+
+class _Facts:
+    """What is asked of a kernel for each one that it might join, while its body stays as it is."""
+
+    def __init__(self, kernel: Kernel, known: Collection[Expr] | None = None) -> None:
+        self.kernel = kernel
+        self.before, loop, self.after = inplace.parts(kernel.body)
+        self.loop = None if loop is None else _Loop(loop, known)
+
+    @stack.lazy
+    def reads(self) -> set[Buffer]:
+        """The buffers it reads."""
+        return ir.reads(self.kernel.body)
+
+    @stack.lazy
+    def calls_library(self) -> bool:
+        """Whether it calls a routine of a library."""
+        return any(isinstance(s, LibraryCall) for s in ir.walk(self.kernel.body))
+
+    @stack.lazy
+    def goes_on(self) -> bool:
+        """Whether an iteration of its loop needs more of those before than their totals."""
+        return self.loop is not None and scalar_totals(self.kernel.body, self.loop.loop) is None
+
+    @stack.lazy
+    def effects_after(self) -> Effects:
+        """The effects of what follows its loop."""
+        return of_block(self.after)
+
+    @stack.lazy
+    def interchanged(self) -> _Facts | None:
+        """Of the kernel with two loops exchanged, where that can be."""
+        changed = interchanged(self.kernel)
+        return None if changed is None else _Facts(changed)
+
+
 class _Placed:
     """A step that has its place, and its effects."""
 
-    step: Step
-    effects: Effects
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.facts = _Facts(step) if isinstance(step, Kernel) else None
+        self._have(effects_of(step))
+
+    def _have(self, effects: Effects) -> None:
+        self.effects = effects
+        # all it writes are single numbers, which later loops can only wait for
+        self.is_total = bool(effects.writes) and all(not b.dims for b in effects.writes)
+        self._arrays: set[Buffer] | None = None
 
     @property
-    def is_total(self) -> bool:
-        """Whether all it writes are single numbers, which later loops can only wait for."""
-        return bool(self.effects.writes) and all(not b.dims for b in self.effects.writes)
+    def arrays(self) -> set[Buffer]:
+        """What it touches of more than a few elements."""
+        if self._arrays is None:
+            touched = self.effects.touched
+            self._arrays = {b for b in touched if b.dims and not ir.is_tiny(b)}
+        return self._arrays
+
+    def take(self, other: _Placed) -> None:
+        """Be what has become of both, in the kernel that was here before."""
+        arrays = self.arrays | other.arrays
+        loops = [p.facts.loop for p in (self, other) if p.facts is not None]
+        known = frozenset(e for loop in loops if loop is not None for e in loop.expressions)
+        assert isinstance(self.step, Kernel)
+        self.facts = _Facts(self.step, known)
+        self._have(self.effects.joined(other.effects))
+        self._arrays = arrays
+
+
+class _Order:
+    """The steps of a block that have their places; those before ``head`` keep them.
+
+    Kept for each buffer: the last step that writes it, and those that read it since.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[_Placed] = []
+        self.head = 0
+        self._writer: dict[Buffer, _Placed] = {}
+        self._readers: dict[Buffer, set[_Placed]] = {}
+
+    def note(self, placed: _Placed, effects: Effects) -> None:
+        """``placed`` has these effects, which nothing behind it conflicts with."""
+        for buffer in effects.reads:
+            self._readers.setdefault(buffer, set()).add(placed)
+        for buffer in effects.writes:
+            self._writer[buffer] = placed
+            self._readers.pop(buffer, None)
+
+    def put(self, new: _Placed) -> None:
+        """Give a step that joins none its place: out of the way of loops that might become one.
+
+        A start reads nothing, and all it may have to wait for is what the same memory held before.
+        A total that they all wait for comes before what it does not need.
+        """
+        at = len(self.steps)
+        if isinstance(new.step, Kernel) and (new.step.start or new.is_total):
+            last = self._last_of(new.effects)
+            while at > self.head and self.steps[at - 1] not in last:
+                at -= 1
+        self.steps.insert(at, new)
+        self.note(new, new.effects)
+
+    def _last_of(self, effects: Effects) -> set[_Placed]:
+        """Steps that conflict with a further one, among them the last of all that do."""
+        found = {self._writer[b] for b in effects.touched if b in self._writer}
+        return found.union(*(self._readers.get(b, ()) for b in effects.writes))
 
 
 @dataclass(eq=False)
@@ -67,35 +206,35 @@ class _Joining:
     @stack.nests
     def steps(self, steps: list[Step]) -> list[Step]:
         """The steps with kernels joined, in the blocks inside as well."""
-        done: list[_Placed] = []
-        head = 0  # what comes before may not know the dims bound here
+        order = _Order()
         for step in steps:
             for block in ir.blocks(step):
                 block[:] = self.steps(block)
-            new = _Placed(step, effects_of(step))
-            if not self._to_one(done, new):
-                done.insert(_place(done, new, head), new)
+            new = _Placed(step)
+            if not self._to_one(order, new):
+                order.put(new)
             if isinstance(step, ir.BindStep):
-                head = len(done)
-        return [placed.step for placed in done]
+                order.head = len(order.steps)  # what comes before may not know the dims bound here
+        return [placed.step for placed in order.steps]
 
-    def _to_one(self, done: list[_Placed], new: _Placed) -> bool:
+    def _to_one(self, order: _Order, new: _Placed) -> bool:
         """Join a kernel to an earlier one that nothing in between keeps it from."""
-        step = new.step
+        step, done = new.step, order.steps
         if not isinstance(step, Kernel):
             return False
         for earlier in reversed(done[-_LOOK_BACK:]):
             conflicts = earlier.effects.conflicts(new.effects)
             other = earlier.step
-            has_shared = bool(earlier.effects.touched & new.effects.touched)
+            has_shared = not earlier.effects.touched.isdisjoint(new.effects.touched)
             if isinstance(other, Kernel) and (has_shared or not new.is_total):
                 why = self._early(earlier, new, done[-1]) or self._strangers(earlier, new)
-                why = why or self._join(other, step, conflicts)
+                why = why or self._join(earlier, new, conflicts)
                 if self.tried is not None and has_shared:
                     self.tried(other, step, why)
                 if not why:
                     other.start = other.start and step.start
-                    earlier.effects = earlier.effects.joined(new.effects)
+                    earlier.take(new)
+                    order.note(earlier, new.effects)
                     return True
             if conflicts or isinstance(other, ir.BindStep):
                 return False
@@ -111,107 +250,92 @@ class _Joining:
     def _strangers(self, earlier: _Placed, new: _Placed) -> str:
         """Why two kernels stay two that have no array in common, else "": many arrays at once are
         more than the caches and those who fetch ahead can follow."""
-        known, more = (
-            {b for b in placed.effects.touched if b.dims and not ir.is_tiny(b)}
-            for placed in (earlier, new)
-        )
         most = self.target.most_streams
-        if len(known) + len(more) <= most or known & more:
+        known, more = earlier.arrays, new.arrays
+        if len(known) + len(more) <= most or not known.isdisjoint(more):
             return ""
         return f"they share no array, and together touch more than {most}"
 
-    def _join(self, first: Kernel, second: Kernel, conflicts: frozenset[Buffer]) -> str:
-        """Make ``second`` a part of ``first``; why not, where that cannot be, else ""."""
+    def _join(self, earlier: _Placed, new: _Placed, conflicts: frozenset[Buffer]) -> str:
+        """Make a kernel a part of an earlier one; why not, where that cannot be, else ""."""
+        first, second = earlier.facts, new.facts
+        assert first is not None and second is not None
         why = _obstacle(first, second, conflicts)
-        if why and (conflicts or ir.reads(first.body) & ir.reads(second.body)):
-            why = self._interchange(first, second, conflicts) and why
+        if why and (conflicts or not first.reads.isdisjoint(second.reads)):
+            why = self._interchange(earlier, new, conflicts) and why
         if why:
             return why
-        (before, a, after), (others, b, rest) = (
-            inplace.parts(first.body),
-            inplace.parts(second.body),
-        )
-        assert a is not None and b is not None
+        first, second = earlier.facts, new.facts
+        assert first is not None and second is not None
+        assert first.loop is not None and second.loop is not None
+        a, b = first.loop.loop, second.loop.loop
         joined = _joined(a, b)
         if not self.target.joins(a, b, joined):
             return "apart they keep more threads busy"
-        first.body[:] = [*before, *others, joined, *after, *rest]
-        first.locals |= second.locals
+        kernel = first.kernel
+        kernel.body[:] = [*first.before, *second.before, joined, *first.after, *second.after]
+        kernel.locals |= second.kernel.locals
         return ""
 
-    def _interchange(self, first: Kernel, second: Kernel, conflicts: frozenset[Buffer]) -> str:
+    def _interchange(self, earlier: _Placed, new: _Placed, conflicts: frozenset[Buffer]) -> str:
         """Exchange two loops of one of the kernels, so that they can be one; why not, or ""."""
         if not rewrites.is_on("interchange_loops"):
             return "loops stay as they are"
-        for kernel in (second, first):
-            changed = interchanged(kernel)
+        first, second = earlier.facts, new.facts
+        assert first is not None and second is not None
+        for placed, facts in ((new, second), (earlier, first)):
+            changed = facts.interchanged
             if changed is None:
                 continue
-            pair = (first, changed) if kernel is second else (changed, second)
+            pair = (first, changed) if placed is new else (changed, second)
             if not _obstacle(*pair, conflicts):
-                kernel.body[:] = changed.body
+                facts.kernel.body[:] = changed.kernel.body
+                placed.facts = _Facts(facts.kernel)
                 return ""
         return "that does not help"
 
 
-def _place(done: list[_Placed], new: _Placed, head: int) -> int:
-    """Where a step that joins none goes: out of the way of loops that might become one.
-
-    A start reads nothing, and all it may have to wait for is what the same memory held before. A
-    total that they all wait for comes before what it does not need.
-    """
-    at = len(done)
-    if not isinstance(new.step, Kernel) or not (new.step.start or new.is_total):
-        return at
-    while at > head and not done[at - 1].effects.conflicts(new.effects):
-        at -= 1
-    return at
-
-
-def _obstacle(first: Kernel, second: Kernel, conflicts: frozenset[Buffer]) -> str:
+def _obstacle(first: _Facts, second: _Facts, conflicts: frozenset[Buffer]) -> str:
     """Why two kernels cannot be one; "" if they can."""
-    (_, a, after), (_, b, _) = inplace.parts(first.body), inplace.parts(second.body)
-    if a is None or b is None:
-        every = (*ir.walk(first.body), *ir.walk(second.body))
-        calls = any(isinstance(s, LibraryCall) for s in every)
+    if first.loop is None or second.loop is None:
+        calls = first.calls_library or second.calls_library
         return _CALLS if calls else "one of them is no single loop"
-    if any(scalar_totals(k.body, loop) is None for k, loop in ((first, a), (second, b))):
+    if first.goes_on or second.goes_on:
         return (
             "one of them goes from iteration to iteration"  # and would keep the other from threads
         )
-    if of_block(after).conflicts(of_block([b])):
+    if first.after and first.effects_after.conflicts(second.loop.effects):
         return "what follows the loop of one is in the way of the other's"
-    return obstacle(a, b, conflicts)
+    return _between(first.loop, second.loop, conflicts)
 
 
-def obstacle(first: Statement, second: Statement, conflicts: frozenset[Buffer]) -> str:
+def _between(a: _Loop, b: _Loop, conflicts: frozenset[Buffer]) -> str:
     """Why two loops, run one after the other, cannot be one; "" if they can."""
-    if not isinstance(first, For) or not isinstance(second, For):
-        return "one of them is no loop"
+    first, second = a.loop, b.loop
     if first.index is not second.index or first.extent is not second.extent:
         return "their extents differ"
-    size = len(ir.expressions(first.body)) + len(ir.expressions(second.body))
-    if size > _MOST_EXPRESSIONS:
+    if len(a.expressions) + len(b.expressions) > _MOST_EXPRESSIONS:
         return f"together they have more than {_MOST_EXPRESSIONS} expressions"
-    if _calls_library(first) or _calls_library(second):
+    if a.calls_library or b.calls_library:
         return _CALLS
-    if _scalars_meet(first, second):
+    if not (a.targets.isdisjoint(b.expressions) and b.targets.isdisjoint(a.expressions)):
         return "one of them sets a scalar that the other reads"
-    if _is_slowed(first, second) or _is_slowed(second, first):
+    if _is_slowed(a, second) or _is_slowed(b, first):
         return "one of them is in vectors, and would be one by one in the other"
     for buffer in conflicts:
         slices = [c for c in conflicts if c.base is buffer]
         if slices:  # they are in question, each for itself
             if _has_other_slices(buffer, slices, [first, second]):
                 return f"they touch {buffer.name} under two names"
-        elif not _is_aligned(buffer, first.index, [first, second]):
+        elif not _is_aligned(buffer, a, b):
             return f"their iterations do not stay in their own slices of {buffer.name}"
     return ""
 
 
-def _is_slowed(leaf: For, sums: For) -> bool:
+def _is_slowed(arithmetic: _Loop, sums: For) -> bool:
     """Whether a loop of arithmetic, which goes in vectors, would not in a loop of sums: of much
     where that has loops in it, of some where that stores at places from the data."""
+    leaf = arithmetic.loop
     if leaf.kind != "parallel" or sums.kind != "reduction" or not rewrites.is_on("vectors_first"):
         return False
     if not all(isinstance(s, ir.Store) for s in leaf.body):
@@ -219,7 +343,7 @@ def _is_slowed(leaf: For, sums: For) -> bool:
     most = _MUCH if any(isinstance(s, For) for s in sums.body) else _SOME
     if most == _SOME and not any(isinstance(s, ir.Store) and s.indices[0].loads for s in sums.body):
         return False
-    return sum(e.dtype.kind == "f" for e in ir.expressions(leaf.body)) > most
+    return sum(e.dtype.kind == "f" for e in arithmetic.expressions) > most
 
 
 def _has_other_slices(buffer: Buffer, slices: list[Buffer], loops: list[Statement]) -> bool:
@@ -243,10 +367,9 @@ def _joined_block(first: list[Statement], second: list[Statement]) -> list[State
             at = _last_loop(block)
             if at is not None:
                 declared = block[at + 1 :]
-                conflicts = of_block([block[at]]).conflicts(of_block([statement]))
-                if not obstacle(block[at], statement, conflicts):
-                    joined = _joined(block[at], statement)  # type: ignore[arg-type]
-                    block[at:] = [*declared, joined]
+                one, other = _Loop(block[at]), _Loop(statement)  # type: ignore[arg-type]
+                if not _between(one, other, one.effects.conflicts(other.effects)):
+                    block[at:] = [*declared, _joined(one.loop, statement)]
                     continue
         block.append(statement)
     return block
@@ -263,29 +386,15 @@ def _last_loop(block: list[Statement]) -> int | None:
     return None
 
 
-def _calls_library(loop: For) -> bool:
-    return any(isinstance(s, LibraryCall) for s in ir.walk(loop.body))
-
-
-def _scalars_meet(first: For, second: For) -> bool:
-    """Whether one loop sets a scalar that the other reads."""
-
-    def meet(setter: For, reader: For) -> bool:
-        body = setter.body
-        targets = {t for s in ir.walk(body) if isinstance(s, ir.Assign) for t in s.targets}
-        return bool(targets) and any(e in targets for e in ir.expressions(reader.body))
-
-    return meet(first, second) or meet(second, first)
-
-
-def _is_aligned(buffer: Buffer, index: Expr, loops: list[For]) -> bool:
-    """Whether iteration ``i`` of all loops stays in slice ``i`` of the buffer."""
-    touched = [list(accesses(buffer, loop.body, {})) for loop in loops]
+def _is_aligned(buffer: Buffer, first: _Loop, second: _Loop) -> bool:
+    """Whether iteration ``i`` of both loops stays in slice ``i`` of the buffer."""
+    touched = [first.accesses(buffer), second.accesses(buffer)]
     if not all(touched):
         return False  # touched through a slice
     every = [access for found in touched for access in found]
+    index = first.loop.index
     forms = {slice_form(linear, index, extents) for linear, extents in every}
     if (len(forms) == 1 and None not in forms) or share_stretches(every, index):
         return True
-    block = [s for loop in loops for s in loop.body]
-    return is_one_digit(buffer, index, block, {index: loops[0].extent})
+    block = [*first.loop.body, *second.loop.body]
+    return is_one_digit(buffer, index, block, {index: first.loop.extent})

@@ -129,6 +129,8 @@ _quotient = _folded("quotient", lambda a, b: a // b)
 def scalar_totals(body: list[Statement], loop: For) -> dict[Expr, str] | None:
     """The scalars declared outside the loop that it changes, and how; None if not so alone."""
     declared = {s.target for s in body if isinstance(s, Declare)}
+    if not declared:
+        return {}
     changes: dict[Expr, list[Expr]] = {}
     others: list[Expr] = []
     for s in ir.walk(loop.body):

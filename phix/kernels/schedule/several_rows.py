@@ -37,9 +37,10 @@ def several_rows(program: LoopProgram, _: Setting) -> None:
     """Let the kernels that keep totals in memory take several rows at a time."""
     for step in ir.walk_steps(program.steps):
         if isinstance(step, Kernel):
-            used = [s.index.data for s in ir.walk(step.body) if isinstance(s, For)]
+            every = ir.walk(step.body)
+            used = [s.index.data for s in every if isinstance(s, For)]
             fresh = sc.var(f"i{1 + max((int(name[1:]) for name in used), default=0)}")
-            declared = [s.target.data for s in ir.walk(step.body) if isinstance(s, ir.Declare)]
+            declared = [s.target.data for s in every if isinstance(s, ir.Declare)]
             scalars = count(1 + max((int(name[1:]) for name in declared), default=-1))
             _in_block(step.body, step, fresh, scalars)
 
@@ -75,11 +76,13 @@ class _Rows:
         if loop.index in ir.expressions([ir.Declare(e, e) for e in (inner.start, inner.extent)]):
             return None
         totals = _totals(loop, inner, kernel)
+        if not totals:
+            return None
         operations = sum(1 for e in ir.expressions(inner.body) if e.args)
-        rows = min(MOST_ROWS, _MOST_OPERATIONS // max(operations, 1)) if totals else 0
+        rows = min(MOST_ROWS, _MOST_OPERATIONS // max(operations, 1))
         if loop.extent.fn == loop.start.fn == "const":
             rows = _even(loop.extent.data - loop.start.data, rows)
-        return _Rows(loop, inner, totals, rows) if totals and rows > 1 else None
+        return _Rows(loop, inner, totals, rows) if rows > 1 else None
 
     def loops(self, fresh: Expr, scalars: Iterator[int]) -> list[Statement]:
         """The loop in steps of ``count`` rows, and the one over the rows that are left."""

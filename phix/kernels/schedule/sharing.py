@@ -186,6 +186,8 @@ def _call(call: ir.LibraryCall) -> Expr:
 
 
 def _length(extent: Expr) -> Expr:
+    if extent.fn == "const":
+        return extent
     size = next((e for e in extent.args if e.fn == "const"), None)
     if extent.fn == "minimum" and size is not None:
         return size  # of a block: all have it but the last

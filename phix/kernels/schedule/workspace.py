@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from phix.core import dims as dm
 from phix.core import settings, stack, stages
 from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.effects import effects_of
 from phix.kernels.loops.nodes import Buffer, Step
 
 # Tiny temps go on the stack, up to this many of a function.
@@ -27,7 +28,7 @@ Lives = dict[Buffer, tuple[int, int]]
 
 def touched(step: Step) -> set[Buffer]:
     """The temps a step uses, those of the steps inside it included."""
-    return {b for b in ir.step_reads(step) | ir.step_writes(step) if b.kind == "temp"}
+    return {b for b in effects_of(step).touched if b.kind == "temp"}
 
 
 def apart(steps: list[Step]) -> dict[Step, list[Buffer]]:
@@ -73,14 +74,11 @@ def lifetimes(steps: list[Step]) -> Lives:
 @stack.nests
 def _number(steps: list[Step], start: int, lives: Lives, outer: set[Buffer]) -> int:
     """Number the steps from ``start``; ``outer`` temps are not theirs alone."""
-    users: dict[Buffer, int] = {}
-    for step in steps:
-        for buffer in touched(step):
-            users[buffer] = users.get(buffer, 0) + 1
-    for step in steps:
+    every = [touched(step) for step in steps]
+    users = Counter(buffer for own in every for buffer in own)
+    for step, own in zip(steps, every):
         begin = start
         start += 1
-        own = touched(step)
         inner = [block for block in ir.blocks(step) if block]
         kept = outer | {b for b in own if users[b] > 1} | ir.step_uses(step)
         if isinstance(step, ir.SwitchStep):
@@ -102,7 +100,11 @@ def plan_slots(steps: list[Step], wanted: Callable[[Buffer], bool]) -> list[list
 
     The largest come first, so that smaller ones find the times at which these are not needed.
     """
-    lives = {b: span for b, span in lifetimes(steps).items() if wanted(b)}
+    return _slots(steps, lifetimes(steps), wanted)
+
+
+def _slots(steps: list[Step], every: Lives, wanted: Callable[[Buffer], bool]) -> list[list[Buffer]]:
+    lives = {b: span for b, span in every.items() if wanted(b)}
     plan = _Slots()
     for buffer in sorted(lives, key=lambda t: (-_known_size(t), lives[t][0], int(t.name[1:]))):
         plan.place(buffer, *lives[buffer])
@@ -134,7 +136,8 @@ class Packing(NamedTuple):
 
 def plan(steps: list[Step], wanted: Callable[[Buffer], bool], alignment: int) -> Packing:
     """Where the wanted temps lie, those of known sizes at multiples of ``alignment``."""
-    slots = plan_slots(steps, wanted)
+    lives = lifetimes(steps)
+    slots = _slots(steps, lives, wanted)
     known = [slot for slot in slots if all(_known_size(b) < _WORST for b in slot)]
     others = [slot for slot in slots if slot not in known]
     offsets: dict[Buffer, int] = {}
@@ -143,7 +146,7 @@ def plan(steps: list[Step], wanted: Callable[[Buffer], bool], alignment: int) ->
         offsets.update(dict.fromkeys(slot, total))
         total += _rounded(max(map(_known_size, slot)), alignment)
     if len(known) < len(offsets) <= _MOST_PACKED:
-        packed, size = _packed(offsets, lifetimes(steps), alignment)
+        packed, size = _packed(offsets, lives, alignment)
         if size < total:
             offsets, total = packed, size
     found = Packing(offsets, total, others)

@@ -72,7 +72,8 @@ def _parts(s: Statement) -> list[For]:
         return []
     if s.kind == "reduction":  # threads share a sum that is one loop
         return []
-    wraps = {e: at for e in ir.expressions(s.body) if (at := _place(e, s)) is not None}
+    wrapping = [e for e in ir.expressions(s.body) if e.fn == "select"]
+    wraps = {e: at for e in wrapping if (at := _place(e, s)) is not None}
     bounds = [0, *sorted({at for at in wraps.values() if 0 < at < extent}), extent]
     if not 1 < len(bounds) - 1 <= _MOST_CUTS:
         return []
