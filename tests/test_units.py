@@ -130,6 +130,18 @@ def test_units_are_made_side_by_side(text: str, monkeypatch: pytest.MonkeyPatch)
     assert len(found) == barrier.parties
 
 
+def test_units_are_made_one_by_one_where_no_thread_starts(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = compiler.objects_of(text, False)
+
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    assert compiler.objects_of(text, False) == expected and not compiler.Emission.under_way
+
+
 def test_many_threads_compile_to_the_same_code(text: str) -> None:
     """LLVM, called without llvmlite's lock, in contexts and for machines of their own."""
     whole = units.divided(text)

@@ -163,7 +163,10 @@ class Emission(threading.Thread):
         self.given = text, is_final
         self.body: bytes | None = None
         self.under_way.add(self)
-        self.start()
+        try:
+            self.start()
+        except RuntimeError:  # there are no more threads, or Python is about to end
+            self.run()
 
     def run(self) -> None:
         try:
@@ -172,9 +175,14 @@ class Emission(threading.Thread):
         finally:
             self.under_way.discard(self)
 
+    def wait(self) -> None:
+        """Wait for its end."""
+        if self.ident is not None:
+            self.join()
+
     def result(self) -> bytes:
         """The object file, waited for; the error where there is none."""
-        self.join()
+        self.wait()
         return object_of(*self.given) if self.body is None else self.body
 
 

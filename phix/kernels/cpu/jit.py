@@ -55,7 +55,7 @@ def _before_fork() -> None:
     _forking.enter_context(_lock)
     made = sys.modules.get("phix.kernels.cpu.compiler")
     for each in tuple(made.Emission.under_way) if made else ():
-        each.join()
+        each.wait()
 
 
 def _after_fork() -> None:
