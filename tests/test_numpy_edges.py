@@ -234,6 +234,8 @@ def test_cube_roots_are_right_to_the_last_digits() -> None:
     edges = np.array([0.0, -0.0, np.inf, -np.inf, np.nan])
     np.testing.assert_array_equal(phix.numpy.cbrt(edges), np.cbrt(edges))
     assert phix.grad(phix.grad(phix.numpy.cbrt))(-8.0).item() == pytest.approx(2 / 288)
+    assert phix.grad(phix.numpy.cbrt)(0.0).item() == np.inf
+    assert np.signbit(phix.numpy.cbrt(np.array([-0.0, 0.0])).numpy()).tolist() == [True, False]
 
 
 def test_the_rest_of_fmod_has_the_sign_of_its_first_operand() -> None:
