@@ -5,20 +5,22 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
 from phix.core import context, pytrees, tensor_kinds
 from phix.core.conversion import home, lent_tensor, owned_tensor
-from phix.core.dtypes import default_float
+from phix.core.dtypes import default_dtype, default_float
 from phix.core.errors import ArgumentError, described
 from phix.core.graph import Graph
 from phix.core.index_ranges import is_checking
+from phix.core.later import call_op
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase, Tracer
 from phix.core.transforms import transforms
+from phix.core.weak import WIDE, WeakNumber, weak, weak_kind
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 
 _SCALARS = (bool, int, float, complex)
@@ -31,7 +33,7 @@ def _tensor(
 ) -> TensorBase:
     """A leaf of the arguments as a tensor."""
     if isinstance(value, TensorBase):
-        return value
+        return value.strong() if type(value) is WeakNumber else value
     is_array = isinstance(value, (*_SCALARS, np.ndarray, np.generic))
     if is_array or hasattr(value, "__dlpack__") or _is_table(value):
         return make(value, place)
@@ -68,25 +70,11 @@ def _as_tree(value: Any) -> str:
 
 def flat_tensors(tree: Any, where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
     """The leaves of a tree as tensors that own their memory: arrays are copied."""
-    if type(tree) is Tensor or isinstance(tree, Tracer):  # as most results are
-        return [tree], _LEAF
+    if type(tree) is Tensor or (type(tree) is not WeakNumber and isinstance(tree, Tracer)):
+        return [tree], _LEAF  # as most results are
     leaves, treedef = pytrees.flatten(tree)
     place = home(leaves)
     return [_tensor(leaf, where, place) for leaf in leaves], treedef
-
-
-def flat_arguments(args: tuple[Any, ...], where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
-    """As ``flat_tensors`` of these arguments of a call, and none by name."""
-    if len(args) == 1 and type(args[0]) is Tensor:
-        return [args[0]], _ONE_ARGUMENT
-    return flat_tensors((args, {}), where)
-
-
-def lent_tensors(tree: Any, where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
-    """As ``flat_tensors``, for a call that keeps none of them: arrays lend their memory."""
-    leaves, treedef = pytrees.flatten(tree)
-    place = home(leaves)
-    return [_tensor(leaf, where, place, lent_tensor) for leaf in leaves], treedef
 
 
 def flat_specs(tree: Any, where: str) -> tuple[list[MetaTensor], pytrees.TreeDef]:
@@ -99,18 +87,199 @@ def flat_specs(tree: Any, where: str) -> tuple[list[MetaTensor], pytrees.TreeDef
     return metas, treedef
 
 
+# -- arguments of functions that are traced ----------------------------------------------------
+class WeakTree:
+    """The structure of arguments among whose leaves are Python floats or complex numbers.
+
+    Transformations know these as tensors of all their digits, and the function that is traced gets
+    them as numbers (``core.weak``). ``kinds`` has an entry for each leaf, None for a tensor.
+    """
+
+    __slots__ = ("kinds", "tree")
+
+    def __init__(self, tree: pytrees.TreeDef, kinds: tuple[type | None, ...]) -> None:
+        self.tree, self.kinds = tree, kinds
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, WeakTree):
+            return NotImplemented
+        return self.kinds == other.kinds and bool(self.tree == other.tree)
+
+    def __hash__(self) -> int:
+        return hash((self.tree, self.kinds))
+
+    def __repr__(self) -> str:
+        named = [k.__name__ for k in self.kinds if k is not None]
+        return f"{self.tree} with {', '.join(named)} of Python"
+
+
+Structure = Union[pytrees.TreeDef, WeakTree]
+_KEPT = frozenset({Tensor, np.ndarray, bool, int})  # what is no weak number, at a glance
+
+
+def _kind(value: Any) -> type | None:
+    """The kind of a Python number that stays weak."""
+    kind = None if type(value) in _KEPT else weak_kind(value)
+    return kind if kind in WIDE else None
+
+
+def taken(
+    tree: Any, where: str, make: Callable[..., Any] = owned_tensor
+) -> tuple[list[TensorBase], Structure]:
+    """The leaves of arguments as what transformations work on, and their structure.
+
+    As ``flat_tensors``, but that Python floats and complex numbers keep their digits.
+    """
+    leaves, treedef = pytrees.flatten(tree)
+    place, kinds = home(leaves), tuple(map(_kind, leaves))
+    found = [
+        _tensor(leaf, where, place, make) if kind is None else _digits(leaf, kind, place, make)
+        for leaf, kind in zip(leaves, kinds)
+    ]
+    return found, structure_of(treedef, kinds)
+
+
+def structure_of(tree: pytrees.TreeDef, kinds: Sequence[type | None]) -> Structure:
+    """The structure of arguments whose leaves are of these kinds."""
+    return WeakTree(tree, tuple(kinds)) if any(kinds) else tree
+
+
+def _digits(
+    value: Any, kind: Any, place: Place | None, make: Callable[..., Any] = owned_tensor
+) -> Any:
+    """The tensor with all digits of a Python number."""
+    is_traced = type(value) is WeakNumber
+    return value.value if is_traced else make(WIDE[kind].type(value), place)
+
+
+def taken_arguments(args: tuple[Any, ...], where: str) -> tuple[list[TensorBase], Structure]:
+    """As ``taken`` of these arguments of a call, and none by name."""
+    if len(args) == 1 and type(args[0]) is Tensor:
+        return [args[0]], _ONE_ARGUMENT
+    return taken((args, {}), where)
+
+
+def lent(tree: Any, where: str) -> tuple[list[TensorBase], Structure]:
+    """As ``taken``, for a call that keeps none of them: arrays lend their memory."""
+    return taken(tree, where, lent_tensor)
+
+
+def fitted(
+    tree: Any, where: str, wanted: Structure, make: Callable[..., Any] = lent_tensor
+) -> tuple[list[TensorBase], Structure]:
+    """As ``taken``; where the structure that is wanted has tensors, numbers become such."""
+    leaves, treedef = pytrees.flatten(tree)
+    kinds = kinds_of(wanted)
+    if treedef != tree_of(wanted) or any(k and _kind(x) is not k for x, k in zip(leaves, kinds)):
+        return taken(tree, where, make)
+    place = home(leaves)
+    found = [
+        _tensor(x, where, place, make) if k is None else _digits(x, k, place, make)
+        for x, k in zip(leaves, kinds)
+    ]
+    return found, wanted
+
+
+class WeakSpec(MetaTensor):
+    """What stands for a Python number among specs: the meta of its digits."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: type) -> None:
+        super().__init__((), WIDE[kind])
+        self.kind = kind
+
+
+def traced_specs(tree: Any, where: str) -> tuple[list[MetaTensor], Structure]:
+    """As ``flat_specs``, and where Python numbers are among them: each is a ``WeakSpec``."""
+    metas, treedef = flat_specs(tree, where)
+    return metas, structure_of(treedef, [x.kind if type(x) is WeakSpec else None for x in metas])
+
+
+def taken_specs(tree: Any, where: str) -> tuple[list[MetaTensor], Structure]:
+    """The metas of what ``taken`` gives of arguments, some of which may be specs."""
+    leaves, treedef = pytrees.flatten(tree)
+    specs = [x if (kind := _kind(x)) is None else WeakSpec(kind) for x in leaves]
+    return traced_specs(pytrees.unflatten(treedef, specs), where)
+
+
+def specs_of(structure: Structure, metas: Sequence[MetaTensor]) -> Any:
+    """The tree of specs that ``traced_specs`` gives these metas for."""
+    if not isinstance(structure, WeakTree):
+        return pytrees.unflatten(structure, metas)
+    specs = [m if k is None else WeakSpec(k) for m, k in zip(metas, structure.kinds)]
+    return pytrees.unflatten(structure.tree, specs)
+
+
+def given_back(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The arguments as the function gets them: weak numbers where there were such."""
+    if not isinstance(structure, WeakTree):
+        return pytrees.unflatten(structure, leaves)
+    values = [x if k is None else weak(x) for x, k in zip(leaves, structure.kinds)]
+    return pytrees.unflatten(structure.tree, values)
+
+
+def like_arguments(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """Results of the structure of the arguments, as their derivatives are: tensors, those of weak
+    numbers of the default dtype."""
+    if not isinstance(structure, WeakTree):
+        return pytrees.unflatten(structure, leaves)
+    values = [
+        x if k is None else call_op("cast", x, attrs=(default_dtype(k),))
+        for x, k in zip(leaves, structure.kinds)
+    ]
+    return pytrees.unflatten(structure.tree, values)
+
+
+def tree_of(structure: Structure) -> pytrees.TreeDef:
+    """The structure, whatever the leaves are."""
+    return structure.tree if isinstance(structure, WeakTree) else structure
+
+
+def kinds_of(structure: Structure) -> tuple[type | None, ...]:
+    """For each leaf the kind of a weak number, or None."""
+    if isinstance(structure, WeakTree):
+        return structure.kinds
+    return (None,) * structure.num_leaves
+
+
 class Flattened:
     """A function of trees as one of flat tensors; remembers the structure of what it gave."""
 
-    def __init__(self, function: Callable[..., Any], treedef: pytrees.TreeDef, where: str) -> None:
+    def __init__(self, function: Callable[..., Any], treedef: Structure, where: str) -> None:
         self.function, self.treedef, self.where = function, treedef, where
         self.out_tree: Any = None
         self.aux: Any = None
 
     def __call__(self, *flat: Any) -> list[TensorBase]:
-        args, kwargs = pytrees.unflatten(self.treedef, flat)
+        args, kwargs = given_back(self.treedef, flat)
         outs, self.out_tree = flat_tensors(self.function(*args, **kwargs), self.where)
         return outs
+
+
+class FlattenedBody(Flattened):
+    """The same of the body of a loop, whose first results are carried on: of these, weak numbers
+    stay weak in the places of ``carried`` that have their kind. ``stays`` says which did."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        structure: Structure,
+        where: str,
+        carried: Sequence[type | None],
+    ) -> None:
+        super().__init__(function, structure, where)
+        self.carried, self.stays = tuple(carried), (False,) * len(carried)
+
+    def __call__(self, *flat: Any) -> list[TensorBase]:
+        args, kwargs = given_back(self.treedef, flat)
+        leaves, self.out_tree = pytrees.flatten(self.function(*args, **kwargs))
+        count, place = len(self.carried), home(leaves)
+        pairs = list(zip(leaves, self.carried))
+        self.stays = tuple([kind is not None and _kind(x) is kind for x, kind in pairs])
+        digits = [_digits(x, kind, place) if stays else _tensor(x, self.where, place)
+                  for (x, kind), stays in zip(pairs, self.stays)]  # fmt: skip
+        return [*digits, *[_tensor(x, self.where, place) for x in leaves[count:]]]
 
 
 class FlattenedDense(Flattened):
@@ -118,7 +287,7 @@ class FlattenedDense(Flattened):
     since what numbers their rows has no derivative."""
 
     def __call__(self, *flat: Any) -> list[TensorBase]:
-        args, kwargs = pytrees.unflatten(self.treedef, flat)
+        args, kwargs = given_back(self.treedef, flat)
         result = tensor_kinds.dense_tree(self.function(*args, **kwargs))
         outs, self.out_tree = flat_tensors(result, self.where)
         return outs
@@ -232,6 +401,8 @@ def split_aux(function: Callable[..., Any], has_aux: bool) -> tuple[Any, Callabl
 def _surfaced(value: Any) -> Any:
     """An aux value as the caller's interpreter knows it: out of the ended transformation."""
     surfaced: Any = value
+    if type(value) is WeakNumber:
+        return weak(_surfaced(value.value))
     while isinstance(surfaced, TensorBase) and not isinstance(surfaced, Tensor):
         tracer: Any = surfaced
         if tracer.interpreter.alive or not hasattr(tracer, "value"):

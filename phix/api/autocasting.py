@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, overload
 
-from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
+from phix.api.arguments import Flattened, Graphs, function_name, taken
 from phix.api.signatures import P, R
 from phix.core import dtypes as dt
 from phix.core import pytrees
@@ -95,7 +95,7 @@ def autocast(
     @named("autocast")
     def in_mixed_precision(*args: Any, **kwargs: Any) -> Any:
         name = function_name(function)
-        leaves, treedef = flat_tensors((args, kwargs), name)
+        leaves, treedef = taken((args, kwargs), name)
         run = Flattened(function, treedef, f"the result of {name}")
         graph, closed, out_tree = graphs.of(run, leaves, ())
         return pytrees.unflatten(out_tree, rewrite(graph, policy)(*leaves, *closed))

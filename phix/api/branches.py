@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api.arguments import Flattened, flat_tensors, function_name
+from phix.api.arguments import Flattened, Structure, flat_tensors, function_name, taken
 from phix.api.signatures import R
 from phix.core import dtypes as dt
 from phix.core import pytrees
@@ -18,11 +18,10 @@ from phix.core.transforms import transforms
 
 
 def traced_like(
-    function: Callable[..., Any], args: Sequence[Any], leaves: Sequence[Any], where: str
+    function: Callable[..., Any], structure: Structure, leaves: Sequence[Any], where: str
 ) -> tuple[Graph, list[Any], Any]:
-    """The graph of ``function`` of trees like ``args``, what it closes over, its result's tree."""
-    _, treedef = pytrees.flatten((tuple(args), {}))
-    run = Flattened(function, treedef, f"the result of {where}")
+    """The graph of ``function`` of such arguments, what it closes over, its result's tree."""
+    run = Flattened(function, structure, f"the result of {where}")
     graph, closed = transforms().trace(run, [x.meta for x in leaves])
     return graph, closed, run.out_tree
 
@@ -90,8 +89,8 @@ def single(value: Any, where: str) -> TensorBase:
 
 
 def _choose(index: Any, branches: Sequence[Any], operands: Any, where: str) -> Any:
-    leaves, _ = flat_tensors((tuple(operands), {}), where)
-    traced = [traced_like(f, operands, leaves, function_name(f)) for f in branches]
+    leaves, structure = taken((tuple(operands), {}), where)
+    traced = [traced_like(f, structure, leaves, function_name(f)) for f in branches]
     out_tree = traced[0][2]
     for function, (_, _, tree) in zip(branches, traced):
         check_tree(tree, out_tree, f"{where}: branch {function_name(function)}")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from phix import checkpoint_policies, ops
-from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
+from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name, taken
 from phix.api.signatures import P, R, X
 from phix.core import context, pytrees
 from phix.core.exact_keys import Exact
@@ -64,7 +64,7 @@ def checkpoint(
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         fixed = {n % len(args): args[n] for n in static if -len(args) <= n < len(args)}
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
-        flat, treedef = flat_tensors((dynamic, kwargs), function_name(function))
+        flat, treedef = taken((dynamic, kwargs), function_name(function))
 
         def of_dynamic(*own: Any, **named: Any) -> Any:
             supply = iter(own)

@@ -11,10 +11,13 @@ import numpy as np
 from phix.api.arguments import (
     Flattened,
     FlattenedDense,
-    flat_arguments,
     flat_tensors,
     function_name,
+    like_arguments,
     split_aux,
+    taken,
+    taken_arguments,
+    tree_of,
 )
 from phix.api.signatures import (
     A,
@@ -109,7 +112,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     >>> pullback(2.0)[0].item()
     2.0
     """
-    flat, treedef = flat_tensors((primals, {}), function_name(function))
+    flat, treedef = taken((primals, {}), function_name(function))
     for x in flat:
         as_differentiable(x, "vjp")
     wrapped, aux_of = split_aux(function, has_aux)
@@ -125,7 +128,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
                 f"{ct_tree}"
             )
         fitted = [_fit_cotangent(c, o) for c, o in zip(cts, outs)]
-        return pytrees.unflatten(treedef, pull(fitted, any_kind=True))[0]
+        return like_arguments(treedef, pull(fitted, any_kind=True))[0]
 
     out = pytrees.unflatten(run.out_tree, outs)
     return (out, pullback, aux_of()) if has_aux else (out, pullback)
@@ -171,9 +174,9 @@ def jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool
     >>> phix.jvp(phix.ops.sin, (0.0,), (2.0,))[1].item()
     2.0
     """
-    flat, treedef = flat_tensors((tuple(primals), {}), function_name(function))
-    flat_t, tangent_tree = flat_tensors((tuple(tangents), {}), "the tangents")
-    if treedef != tangent_tree:
+    flat, treedef = taken((tuple(primals), {}), function_name(function))
+    flat_t, tangent_tree = taken((tuple(tangents), {}), "the tangents")
+    if tree_of(treedef) != tree_of(tangent_tree):
         raise ArgumentError(f"jvp: primals are {treedef}, tangents {tangent_tree}; match them")
     for x in flat:
         as_differentiable(x, "jvp")
@@ -270,14 +273,14 @@ def _with_gradient(
                 full[place] = value
             return wrapped(*full, **kwargs)
 
-        flat, treedef = flat_arguments(tuple(map(args.__getitem__, places)), name)
+        flat, treedef = taken_arguments(tuple(map(args.__getitem__, places)), name)
         for x in flat:
             as_differentiable(x, "grad")
         run = Flattened(of_chosen, treedef, where)
         outs, pull = reverse.vjp(run, flat)
         _check_scalar(outs, function)
         ones = [_one(outs[0].dtype, tensor_place(outs[0]))]
-        grads = pytrees.unflatten(treedef, pull(ones, any_kind=True))[0]
+        grads = like_arguments(treedef, pull(ones, any_kind=True))[0]
         value = pytrees.unflatten(run.out_tree, outs)
         found = grads[0] if isinstance(argnums, int) else grads
         return ((value, aux_of()), found) if has_aux else (value, found)

@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 from phix import ops
-from phix.api.arguments import FlattenedDense, flat_specs, flat_tensors, function_name, split_aux
+from phix.api.arguments import (
+    FlattenedDense,
+    flat_tensors,
+    function_name,
+    like_arguments,
+    split_aux,
+    taken,
+    taken_specs,
+    tree_of,
+)
 from phix.api.batching import vmap
 from phix.api.gradients import Argnums, argument_places, as_differentiable, grad, jvp, vjp
 from phix.api.signatures import A, Function, OfArray, OfTensor, P, R
@@ -63,7 +72,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     (2.0, 3.0)
     """
     name = function_name(function)
-    values, in_tree = flat_tensors((primals, {}), name)
+    values, in_tree = taken((primals, {}), name)
     for x in values:
         as_differentiable(x, "linearize")
     wrapped, aux_of = split_aux(function, has_aux)
@@ -81,8 +90,8 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
 
     @leaving_phix
     def f_jvp(*tangents: Any) -> Any:
-        given, tree = flat_tensors((tangents, {}), "the tangents")
-        if tree != in_tree:
+        given, tree = taken((tangents, {}), "the tangents")
+        if tree_of(tree) != tree_of(in_tree):
             raise ArgumentError(f"linearize: the arguments are {in_tree}, the tangents {tree}")
         for t, x in zip(given, values):
             if not dm.same_shape(t.meta.dims, x.meta.dims):
@@ -141,7 +150,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
     [3.0, 30.0]
     """
     name = function_name(function)
-    metas, in_tree = flat_specs((primals, {}), name)
+    metas, in_tree = taken_specs((primals, {}), name)
     run = FlattenedDense(function, in_tree, f"the result of {name}")
     traced = stage.trace(run, metas)
     count = len(metas)
@@ -164,7 +173,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
             for c, a in zip(cts, traced.outputs)
         ]
         nothing = [zeros_of(m) for m in metas]
-        return pytrees.unflatten(in_tree, graph(*nothing, *fitted))[0]
+        return like_arguments(in_tree, graph(*nothing, *fitted))[0]
 
     return transposed
 

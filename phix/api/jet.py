@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api.arguments import FlattenedDense, flat_tensors, function_name
+from phix.api.arguments import FlattenedDense, flat_tensors, function_name, taken
 from phix.api.signatures import OfArray, OfTensor, P, R
 from phix.core import dims as dm
 from phix.core import dtypes as dt
@@ -51,7 +51,7 @@ def jet(function: Callable[..., R], primals: Sequence[Any], series: Sequence[Any
     (1.0, 2.0, 4.0, 8.0)
     """
     name = f"jet of {function_name(function)}"
-    flat, treedef = flat_tensors((tuple(primals), {}), name)
+    flat, treedef = taken((tuple(primals), {}), name)
     rows = _rows(tuple(primals), tuple(series), name)
     order = _order(rows, name)
     run = FlattenedDense(function, treedef, f"the result of {function_name(function)}")

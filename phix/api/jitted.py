@@ -10,7 +10,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic
 
-from phix.api.arguments import flat_specs, flat_tensors, function_name, lent_tensors, meta_key
+import numpy as np
+
+from phix.api.arguments import (
+    Structure,
+    function_name,
+    lent,
+    meta_key,
+    specs_of,
+    taken,
+    taken_specs,
+    tree_of,
+)
 from phix.api.flat_calls import MISS, FlatCall, flat_call
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
@@ -20,7 +31,7 @@ from phix.api.sizes import Pattern, Sizes
 from phix.core import collector, context, pickling, pytrees, rewrites, stack
 from phix.core.arrays import all_apart
 from phix.core.context import deciding
-from phix.core.dtypes import default_float
+from phix.core.dtypes import default_float, promote_weak
 from phix.core.errors import (
     NO_ROOM,
     ArgumentError,
@@ -33,6 +44,7 @@ from phix.core.given import named
 from phix.core.index_ranges import is_checking
 from phix.core.tensor import Tracer, tensor_of
 from phix.core.tracebacks import leaving_phix, shorten
+from phix.core.weak import WeakNumber, weak_kind
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
 from phix.passes.compiled import can_run
 
@@ -152,7 +164,7 @@ class Jitted(Generic[P, R]):
         """The way for all arguments; those in plain containers are known by the key ``plain``."""
         dynamic, static = self._split(args, kwargs)
         name = function_name(self.function)
-        flat, treedef = lent_tensors(dynamic, name)
+        flat, treedef = lent(dynamic, name)
         tensors: Any = flat
         runs = context.current() is _EAGER and not any(isinstance(x, Tracer) for x in flat)
         key = (plain or call_key((treedef, static), tensors)) if runs else None
@@ -174,7 +186,7 @@ class Jitted(Generic[P, R]):
         with collector.paused():
             found = self._found(call, ready) if runs else ready(self._traced(call))
         if found.launch is None:
-            return found.traced.replay(flat_tensors(dynamic, name)[0])
+            return found.traced.replay(taken(dynamic, name)[0])
         outs, self._known[key] = self._first(call, found, ready, tensors)
         return found.traced.rebuild(outs)
 
@@ -223,6 +235,8 @@ class Jitted(Generic[P, R]):
 
     def _split(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         """The arguments that are traced, and those that are static, with their places."""
+        if self.input_spec is not None:
+            args = tuple(map(_as_declared, args, self.input_spec)) + args[len(self.input_spec) :]
         if not self.static_argnums and not self.static_argnames:
             return (args, kwargs), ()
         places = {n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)}
@@ -252,14 +266,14 @@ class Jitted(Generic[P, R]):
     def _trace_key(self, call: CallKind) -> Any:
         metas: Any = call.metas
         if self.input_spec is not None:  # one trace for every size of what is declared
-            args, kwargs = pytrees.unflatten(call.treedef, metas)
+            args, kwargs = specs_of(call.treedef, metas)
             as_given = [a for a, d in zip(args, self.input_spec) if d is None]
             metas = pytrees.leaves((as_given, kwargs))
         kinds = tuple(map(meta_key, metas))
         return (call.treedef, call.static, kinds, *call.around())
 
     def _trace(self, call: CallKind, asked: CallKind) -> Traced:
-        specs = pytrees.unflatten(call.treedef, call.metas)
+        specs = specs_of(call.treedef, call.metas)
         if self.input_spec is not None:
             specs = (_declared(self.input_spec, specs[0], self.function), specs[1])
         if self.most_traces is not None and self.trace_count >= self.most_traces:
@@ -282,7 +296,7 @@ class Jitted(Generic[P, R]):
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The steps from the traced graph to machine code for these arguments or specs."""
         dynamic, static = self._split(args, kwargs)
-        metas, treedef = flat_specs(dynamic, function_name(self.function))
+        metas, treedef = taken_specs(dynamic, function_name(self.function))
         traced = self._traced(CallKind(treedef, tuple(metas), static, *around()))
         return Lowered(traced, treedef, metas, places_of(pytrees.flatten(dynamic)[0]))
 
@@ -304,7 +318,7 @@ class Jitted(Generic[P, R]):
                 return f"{function_name(self.function)}: never traced"
             return self._explained(self._calls[:-1], self._calls[-1])
         dynamic, static = self._split(args, kwargs)
-        metas, treedef = flat_specs(dynamic, function_name(self.function))
+        metas, treedef = taken_specs(dynamic, function_name(self.function))
         call = CallKind(treedef, tuple(metas), static, *around())
         if self._is_traced(call):
             return f"{function_name(self.function)}: a call with these arguments is not traced anew"
@@ -386,10 +400,10 @@ def _spread(tree: Any, leaves: list[Any]) -> Any:
     return (kind, names, *[_spread(part, leaves) for part in parts])
 
 
-def _order(treedef: pytrees.TreeDef, count: int) -> Callable[[list[Any]], Any] | None:
+def _order(treedef: Structure, count: int) -> Callable[[list[Any]], Any] | None:
     """What picks the leaves that ``_spread`` gives in the tree's order; None: they are in it."""
     numbers: list[int] = []
-    _spread(pytrees.unflatten(treedef, range(count))[0], numbers)
+    _spread(pytrees.unflatten(tree_of(treedef), range(count))[0], numbers)
     order = sorted(range(count), key=numbers.__getitem__)
     return None if order == list(range(count)) else operator.itemgetter(*order)
 
@@ -413,6 +427,26 @@ def _declared(input_spec: Any, args: Any, function: Any) -> Any:
                 "spec for each tensor of it, or None for all of it as it is given"
             )
     return filled
+
+
+def _as_declared(given: Any, spec: Any) -> Any:
+    """An argument whose Python numbers are tensors of the declared dtypes, if these have them."""
+    specs, wanted = pytrees.flatten(spec)
+    leaves, structure = pytrees.flatten(given)
+    if spec is None or structure != wanted:
+        return given
+
+    def one(value: Any, meta: Any) -> Any:
+        kind = weak_kind(value)
+        if (
+            kind is None
+            or type(value) is WeakNumber
+            or promote_weak(meta.dtype, kind) != meta.dtype
+        ):
+            return value
+        return tensor_of(np.asarray(value, meta.dtype))
+
+    return pytrees.unflatten(structure, list(map(one, leaves, specs)))
 
 
 def _cut(structure: pytrees.TreeDef) -> str:

@@ -14,7 +14,6 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core import foreign, places, pytrees
 from phix.core.arrays import plain_array
-from phix.core.dims import Dim
 from phix.core.errors import (
     ArgumentError,
     DTypeError,
@@ -26,6 +25,7 @@ from phix.core.errors import (
 from phix.core.later import call_op
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_of
+from phix.core.weak import WeakNumber, weak_kind
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -179,7 +179,7 @@ def _array(data: Any) -> np.ndarray:
 
 def _tensor(data: Any, place: Place | None, keep: bool) -> Any:
     if isinstance(data, TensorBase):
-        return data
+        return data.strong() if type(data) is WeakNumber else data
     if isinstance(data, (list, tuple)) and holds_tensors(data):
         return stacked(data)
     found = places.storage_of(data, keep)
@@ -238,25 +238,11 @@ def stacked(data: Any) -> Any:
     return _stacked(data, common_dtype(list(_elements(data))))
 
 
-_WEAK = (bool, int, float, complex)
-
-
-def _weak_kind(value: Any) -> type | None:
-    """What a Python number is, also of a class of one's own; None of a tensor, or NumPy's."""
-    if isinstance(value, Dim):
-        return int
-    if isinstance(value, (TensorBase, np.generic)):
-        return None
-    return next((kind for kind in _WEAK if isinstance(value, kind)), None)
-
-
 def common_dtype(given: list[Any]) -> Any:
     """The dtype tensors, arrays and weak Python scalars meet in; None of nothing."""
-    strong, kinds = None, list(map(_weak_kind, given))
-    values = [owned_tensor(v) if kind is None else v for v, kind in zip(given, kinds)]
-    for v in values:
-        if isinstance(v, TensorBase):
-            strong = v.dtype if strong is None else dt.promote(strong, v.dtype)
+    strong, kinds = None, list(map(weak_kind, given))
+    for v in [owned_tensor(v) for v, kind in zip(given, kinds) if kind is None]:
+        strong = v.dtype if strong is None else dt.promote(strong, v.dtype)
     for kind in kinds:
         if kind is not None:
             strong = dt.default_dtype(kind) if strong is None else dt.promote_weak(strong, kind)
@@ -268,7 +254,7 @@ def _elements(data: Any) -> Iterator[Any]:
         if isinstance(value, (list, tuple)):
             yield from _elements(value)
         else:
-            yield owned_tensor(value) if _weak_kind(value) is None else value
+            yield owned_tensor(value) if weak_kind(value) is None else value
 
 
 def _stacked(data: Any, dtype: Any) -> Any:
@@ -321,7 +307,7 @@ def _copied(data: Any, dtype: Any, place: Any) -> Any:
         data = data if on_device is None else tensor_of(on_device)
     is_elsewhere = isinstance(data, Tensor) and not isinstance(data.data, np.ndarray)
     if isinstance(data, Tracer) or is_elsewhere:
-        x = data if wanted is None else data.astype(wanted)
+        x = owned_tensor(data) if wanted is None else data.astype(wanted)
         return x if there is None else x.to(there)
     if isinstance(data, Tensor):
         there = there or data.place
