@@ -10,8 +10,8 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import context, pytrees, tensor_kinds
-from phix.core.conversion import home, lent_tensor, owned_tensor
-from phix.core.dtypes import default_dtype, default_float
+from phix.core.conversion import home, lent_tensor, owned_tensor, tensor_from_scalar
+from phix.core.dtypes import default_dtype, default_float, promote_weak
 from phix.core.errors import ArgumentError, described
 from phix.core.graph import Graph
 from phix.core.index_ranges import is_checking
@@ -178,6 +178,26 @@ def fitted(
         for x, k in zip(leaves, kinds)
     ]
     return found, wanted
+
+
+def as_declared(given: Any, spec: Any) -> Any:
+    """An argument whose Python numbers are tensors of the declared dtypes, if these have them."""
+    specs, wanted = pytrees.flatten(spec)
+    leaves, structure = pytrees.flatten(given)
+    if spec is None or structure != wanted:
+        return given
+
+    def one(value: Any, meta: Any) -> Any:
+        kind = weak_kind(value)
+        if (
+            kind is None
+            or type(value) is WeakNumber
+            or promote_weak(meta.dtype, kind) != meta.dtype
+        ):
+            return value
+        return tensor_from_scalar(value, meta.dtype)
+
+    return pytrees.unflatten(structure, list(map(one, leaves, specs)))
 
 
 class WeakSpec(MetaTensor):

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic
 
-import numpy as np
-
 from phix.api.arguments import (
     Structure,
+    as_declared,
     function_name,
     lent,
     meta_key,
@@ -31,7 +30,7 @@ from phix.api.sizes import Pattern, Sizes
 from phix.core import collector, context, pickling, pytrees, rewrites, stack
 from phix.core.arrays import all_apart
 from phix.core.context import deciding
-from phix.core.dtypes import default_float, promote_weak
+from phix.core.dtypes import default_float
 from phix.core.errors import (
     NO_ROOM,
     ArgumentError,
@@ -44,7 +43,6 @@ from phix.core.given import named
 from phix.core.index_ranges import is_checking
 from phix.core.tensor import Tracer, tensor_of
 from phix.core.tracebacks import leaving_phix, shorten
-from phix.core.weak import WeakNumber, weak_kind
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
 from phix.passes.compiled import can_run
 
@@ -236,7 +234,7 @@ class Jitted(Generic[P, R]):
     def _split(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         """The arguments that are traced, and those that are static, with their places."""
         if self.input_spec is not None:
-            args = tuple(map(_as_declared, args, self.input_spec)) + args[len(self.input_spec) :]
+            args = tuple(map(as_declared, args, self.input_spec)) + args[len(self.input_spec) :]
         if not self.static_argnums and not self.static_argnames:
             return (args, kwargs), ()
         places = {n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)}
@@ -427,26 +425,6 @@ def _declared(input_spec: Any, args: Any, function: Any) -> Any:
                 "spec for each tensor of it, or None for all of it as it is given"
             )
     return filled
-
-
-def _as_declared(given: Any, spec: Any) -> Any:
-    """An argument whose Python numbers are tensors of the declared dtypes, if these have them."""
-    specs, wanted = pytrees.flatten(spec)
-    leaves, structure = pytrees.flatten(given)
-    if spec is None or structure != wanted:
-        return given
-
-    def one(value: Any, meta: Any) -> Any:
-        kind = weak_kind(value)
-        if (
-            kind is None
-            or type(value) is WeakNumber
-            or promote_weak(meta.dtype, kind) != meta.dtype
-        ):
-            return value
-        return tensor_of(np.asarray(value, meta.dtype))
-
-    return pytrees.unflatten(structure, list(map(one, leaves, specs)))
 
 
 def _cut(structure: pytrees.TreeDef) -> str:
