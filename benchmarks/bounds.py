@@ -151,7 +151,7 @@ def means(rows: Mapping[str, Mapping[str, float]], found: Mapping[str, Bound]) -
                    for n, r in mine.items()]  # fmt: skip
         measured = f"{_mean(mine.values()):.2f} over {len(mine)} rows"
         bounded = sum(name in found for name in mine)
-        lines.append(f"{peer}: {measured}, {_mean(at_best):.2f} if the {bounded} with a bound took it")
+        lines.append(f"{peer}: {measured}, {_mean(at_best):.2f} if {bounded} took their bounds")
     return lines
 
 
