@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -230,7 +231,7 @@ def test_what_a_traced_number_shows() -> None:
     def look(c: Any) -> Any:
         assert (c.dtype, c.shape, c.ndim, c.size) == (np.float32, (), 0, 1)
         assert (2 * c).dtype == np.float32 and c.real is c and c.imag == 0.0
-        assert "a Python float" in repr(c) and len({c, +c}) == 1
+        assert "a Python float" in repr(c) and len({c, c}) == 1
         assert phix.to_tensor(c).dtype == np.float32 and pn.asarray(c).dtype == np.float32
         return ops.sin(c), np.sin(c), c.conj(), c.astype("float64"), ops.cast(c, "float64")
 
@@ -268,9 +269,10 @@ def test_numbers_in_trees_and_what_is_closed_over() -> None:
         assert third.dtype == np.float32
 
 
-def test_an_aux_is_handed_on_as_it_is() -> None:
+def test_an_aux_is_a_tensor_as_a_result_is() -> None:
     (_, aux), _ = phix.value_and_grad(lambda c: (ops.sum(WIDE * c), (c, c * 2)), has_aux=True)(0.1)
-    assert aux == (0.1, 0.2)
+    assert [v.dtype for v in aux] == [np.float32] * 2
+    assert [v.item() for v in aux] == [np.float32(0.1), np.float32(0.2)]
 
 
 # -- programs, and what they are compiled for ---------------------------------------------------
@@ -293,8 +295,13 @@ def test_declared_arguments_are_what_they_are_declared() -> None:
     np.testing.assert_array_equal(compiled(WIDE, 0.1).numpy(), WIDE * np.float32(0.1))
     weakly = phix.jit(lambda x, c: x * c).lower(WIDE, 0.5).compile()
     np.testing.assert_array_equal(weakly(WIDE, 0.1).numpy(), WIDE * 0.1)
-    with pytest.raises(ArgumentError, match="float of Python"):
-        weakly(WIDE, np.float64(0.1))
+    for number in (np.float64(0.1), phix.to_tensor(0.1, "float64")):
+        np.testing.assert_array_equal(weakly(WIDE, number).numpy(), WIDE * 0.1)
+    assert weakly(WIDE, 2).tolist() == (WIDE * 2).tolist()
+    with pytest.raises(ArgumentError, match="compiled for a Python float, found"):
+        weakly(WIDE, WIDE)
+    with pytest.raises(ArgumentError, match="compiled for a Python float, found"):
+        weakly(WIDE, 0.1j)
 
 
 def test_graphs_for_others_take_tensors() -> None:
@@ -316,3 +323,119 @@ def test_a_donating_function_takes_numbers() -> None:
     f = phix.jit(lambda x, c: x * c, donate_argnums=0)
     for _ in range(3):
         np.testing.assert_array_equal(f(phix.to_tensor(WIDE), 0.1).numpy(), WIDE * 0.1)
+
+
+# -- numbers beside numbers, of all kinds --------------------------------------------------------
+MIXED = (
+    "x * (c * n)", "x * (c * (c > 0.05))", "x * (n / 3)", "x * (1 / n)", "x * n**0.5", "n**-1 * x",
+    "x * (c + flag)", "x * (0.3 * n)", "x * (n // 2 + c)", "x * (c * (n % 2))", "x * 2.5**n",
+    "x * round(c, 2)", "x * (round(c * 9) * 0.1)", "x * math.floor(c * 31) * c", "x * (n & 3) * c",
+    "x * -flag * c", "x * abs(-n) * c", "x * (c**n)", "x * divmod(c, 0.03)[1]", "x * (c.real + n)",
+    "x * ops.where(flag, c, 0.3)", "x * (~n) * c", "x * (c * np.int32(2))", "x + c * np.arange(3)",
+    "x.at[phix.to_tensor([0, 1])].add([c, 2 * c])", "x * phix.to_tensor([c, 1.0, n], x.dtype)",
+    "x * pn.hypot(x, c)", "x * pn.logaddexp(c, x)", "x * phix.scipy.special.xlogy(x * x, c)",
+    "x + pn.linspace(0.0, c, 3, dtype=x.dtype)", "x * pn.asarray(c)", "x * pn.dot(x, c)",
+    "x * np.where(c > 0.1, c, 0.2)", "x * pn.quantile(x, c)", "x * pn.mean(c)",
+    "x * pn.inner(x, c)",
+)  # fmt: skip
+OF_WHOLE_ROWS = ("at[", "quantile", "arange", "to_tensor", "linspace", "dot", "inner")
+
+
+@pytest.mark.parametrize("name", ["jit", "vmap", "checkpoint", "scan", "custom_vjp", "jit of cond"])
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16"])
+def test_numbers_meet_as_they_do_in_python(name: str, kind: str) -> None:
+    x = phix.to_tensor(KINDS[kind])
+    within = {"float64": 3e-15, "float32": 1e-6, "float16": 4e-3}[kind]
+    for text in MIXED:
+        if name == "vmap" and any(word in text for word in OF_WHOLE_ROWS):
+            continue
+        scope = {"np": np, "pn": pn, "ops": ops, "phix": phix, "math": math}
+        f = eval(f"lambda x, c, n, flag: {text}", scope)
+        wanted, found = f(x, 0.137, 3, True), CALLS[name](f)(x, 0.137, 3, True)
+        assert found.dtype == wanted.dtype, text
+        exact = [np.asarray(v.astype("float64")) for v in (found, wanted)]
+        np.testing.assert_allclose(*exact, within, within, True, text)
+
+
+def test_a_carry_that_begins_as_an_int_becomes_a_number() -> None:
+    f = lambda x, h: phix.fori_loop(  # noqa: E731
+        0, 3, lambda i, s: (s[0] + h, s[1] + s[0] * x), (0, x * 0)
+    )
+    wanted = WIDE * (0.1 + 0.2)
+    np.testing.assert_allclose(phix.jit(f)(WIDE, 0.1)[1].numpy(), wanted, rtol=1e-15)
+    np.testing.assert_allclose(f(WIDE, 0.1)[1].numpy(), wanted, rtol=1e-15)
+    assert f(KINDS["float16"], 0.1)[1].dtype == np.float16
+    total = phix.fori_loop(1, 5, lambda i, v: v * i, 1)
+    assert total.dtype == np.int64 and total.item() == 24
+
+
+def test_a_branch_gives_a_number_beside_one_that_gives_a_tensor() -> None:
+    half = phix.to_tensor(KINDS["float16"])
+    for first in (True, False):
+        found = phix.jit(lambda p, c: phix.cond(p, lambda c: c, lambda c: c * half[0], c))(
+            first, 0.1
+        )
+        assert found.dtype == np.float16
+        wide = phix.cond(first, lambda x, c: c, lambda x, c: x[0] * c, WIDE, 0.1)
+        assert wide.item() == (0.1 if first else WIDE[0] * 0.1) and wide.dtype == np.float64
+    with pytest.raises(phix.errors.PhixError, match="branch"):
+        phix.cond(True, lambda c: c, lambda c: half.astype("int32")[0], 0.1)
+
+
+def test_declared_arguments_are_derived_as_such() -> None:
+    f = phix.jit(lambda c: c * 2, input_spec=[phix.spec([], "float32")])
+    assert phix.grad(f)(0.1).item() == 2.0
+    assert phix.jit(lambda c: f(c))(0.1).dtype == np.float32
+
+
+def test_rules_and_lanes_may_use_what_tensors_have() -> None:
+    h = phix.custom_vjp(lambda x, c: x * c)
+    h.defvjp(
+        lambda x, c: (x * c, (x, c)),
+        lambda r, ct: (ct * r[1], ops.zeros(r[1].shape, r[1].dtype)),
+    )
+    for call in (phix.grad, lambda f: phix.jit(phix.grad(f))):
+        found = call(lambda x, c: h(x, c).sum())(WIDE, 0.1)
+        np.testing.assert_array_equal(found.numpy(), np.full(3, 0.1))
+    found = phix.vmap(lambda x, c: x * c.astype(x.dtype), (0, None))(WIDE, 0.1)
+    np.testing.assert_array_equal(found.numpy(), WIDE * 0.1)
+    shown = phix.vmap(lambda x, c: x * len(f"{c:.2f}") * bool(c) * c.item(), (0, None))(WIDE, 0.1)
+    np.testing.assert_array_equal(shown.numpy(), WIDE * 4 * 0.1)
+
+
+def test_a_pullback_has_the_dtypes_of_when_it_was_made() -> None:
+    with phix.default_dtype("float64"):
+        _, pull = phix.vjp(lambda c: c * WIDE, 0.1)
+    assert pull(WIDE)[0].dtype == np.float64
+
+
+def test_functions_of_classes_of_the_users_own() -> None:
+    class Pair:
+        def __init__(self, w: Any, c: Any) -> None:
+            self.w, self.c = w * 1, c * 1
+
+    with phix.scoped_registries():
+        phix.tree.register(Pair, lambda p: ((p.w, p.c), None), lambda _, held: Pair(*held))
+        mesh = phix.parallel.mesh({"a": 1}, virtual=True)
+        shared = phix.parallel.shard(lambda p: p.w * p.c, mesh)(Pair(WIDE, 0.1))
+        np.testing.assert_array_equal(shared.numpy(), WIDE * 0.1)
+
+
+def test_an_int_beside_ints_is_an_int64() -> None:
+    byte = phix.to_tensor([200], "uint8")
+    found = phix.jit(lambda x, n: (x + n, x * 2, n * 2.5))(byte, 300)
+    assert [(v.dtype, v.item()) for v in (found[0], found[2])] == [("int64", 500), ("float32", 750)]
+    assert phix.jit(lambda x, n: x[n] + x[n - 1] * 2)(phix.to_tensor([1, 2]), 1).item() == 4
+    assert phix.vmap(lambda x, n: x.sum(n), (0, None))(np.ones((2, 3)), 0).tolist() == [3, 3]
+
+
+def test_tangents_of_another_kind_are_refused() -> None:
+    f = lambda z: z * z * WIDE  # noqa: E731
+    with pytest.raises(DTypeError, match="complex"):
+        phix.jvp(f, (0.3,), (1j,))
+    with pytest.raises(DTypeError, match="complex"):
+        phix.linearize(f, 0.3)[1](1j)
+    with pytest.raises(DTypeError, match="complex"):
+        phix.vjp(f, 0.3)[1](WIDE * 1j)
+    with pytest.raises(DTypeError, match="complex"):
+        phix.jet(f, (0.3,), ([1j],))

@@ -11,7 +11,9 @@ import numpy as np
 
 from phix.core import context, pytrees, tensor_kinds
 from phix.core.conversion import home, lent_tensor, owned_tensor, tensor_from_scalar
+from phix.core.dims import Dim
 from phix.core.dtypes import default_dtype, default_float, promote_weak
+from phix.core.dtypes import kind as kind_of
 from phix.core.errors import ArgumentError, described
 from phix.core.graph import Graph
 from phix.core.index_ranges import is_checking
@@ -20,7 +22,7 @@ from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase, Tracer
 from phix.core.transforms import transforms
-from phix.core.weak import WIDE, WeakNumber, weak, weak_kind
+from phix.core.weak import WIDE, Weak, digits, strong, weak, weak_kind
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 
 _SCALARS = (bool, int, float, complex)
@@ -33,7 +35,7 @@ def _tensor(
 ) -> TensorBase:
     """A leaf of the arguments as a tensor."""
     if isinstance(value, TensorBase):
-        return value.strong() if type(value) is WeakNumber else value
+        return strong(value)
     is_array = isinstance(value, (*_SCALARS, np.ndarray, np.generic))
     if is_array or hasattr(value, "__dlpack__") or _is_table(value):
         return make(value, place)
@@ -70,7 +72,7 @@ def _as_tree(value: Any) -> str:
 
 def flat_tensors(tree: Any, where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
     """The leaves of a tree as tensors that own their memory: arrays are copied."""
-    if type(tree) is Tensor or (type(tree) is not WeakNumber and isinstance(tree, Tracer)):
+    if type(tree) is Tensor or (isinstance(tree, Tracer) and not isinstance(tree, Weak)):
         return [tree], _LEAF  # as most results are
     leaves, treedef = pytrees.flatten(tree)
     place = home(leaves)
@@ -80,25 +82,28 @@ def flat_tensors(tree: Any, where: str) -> tuple[list[TensorBase], pytrees.TreeD
 def flat_specs(tree: Any, where: str) -> tuple[list[MetaTensor], pytrees.TreeDef]:
     """Metas of the arguments: of specs themselves, of tensors theirs."""
     leaves, treedef = pytrees.flatten(tree)
-    metas = [
-        x if isinstance(x, MetaTensor) else _tensor(x, where, None, lent_tensor).meta
-        for x in leaves
-    ]
-    return metas, treedef
+    return [_meta(x, where) for x in leaves], treedef
+
+
+def _meta(value: Any, where: str) -> MetaTensor:
+    is_spec = isinstance(value, MetaTensor)
+    return value if is_spec else _tensor(value, where, None, lent_tensor).meta
 
 
 # -- arguments of functions that are traced ----------------------------------------------------
 class WeakTree:
-    """The structure of arguments among whose leaves are Python floats or complex numbers.
+    """The structure of arguments among whose leaves are Python numbers.
 
     Transformations know these as tensors of all their digits, and the function that is traced gets
-    them as numbers (``core.weak``). ``kinds`` has an entry for each leaf, None for a tensor.
+    them as numbers (``core.weak``). ``kinds`` has an entry for each leaf, None for a tensor;
+    ``dtypes`` what such a number is as a tensor of its own.
     """
 
-    __slots__ = ("kinds", "tree")
+    __slots__ = ("dtypes", "kinds", "tree")
 
     def __init__(self, tree: pytrees.TreeDef, kinds: tuple[type | None, ...]) -> None:
         self.tree, self.kinds = tree, kinds
+        self.dtypes = tuple([None if k is None else default_dtype(k) for k in kinds])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WeakTree):
@@ -114,13 +119,14 @@ class WeakTree:
 
 
 Structure = Union[pytrees.TreeDef, WeakTree]
-_KEPT = frozenset({Tensor, np.ndarray, bool, int})  # what is no weak number, at a glance
+# At a glance.
+_KINDS: dict[type, type | None] = {Tensor: None, np.ndarray: None, Dim: None} | {k: k for k in WIDE}
 
 
 def _kind(value: Any) -> type | None:
-    """The kind of a Python number that stays weak."""
-    kind = None if type(value) in _KEPT else weak_kind(value)
-    return kind if kind in WIDE else None
+    """What a leaf is, if it is a Python number."""
+    known = type(value)
+    return _KINDS[known] if known in _KINDS else weak_kind(value)
 
 
 def taken(
@@ -128,7 +134,7 @@ def taken(
 ) -> tuple[list[TensorBase], Structure]:
     """The leaves of arguments as what transformations work on, and their structure.
 
-    As ``flat_tensors``, but that Python floats and complex numbers keep their digits.
+    As ``flat_tensors``, but that Python numbers keep their digits.
     """
     leaves, treedef = pytrees.flatten(tree)
     place, kinds = home(leaves), tuple(map(_kind, leaves))
@@ -147,9 +153,15 @@ def structure_of(tree: pytrees.TreeDef, kinds: Sequence[type | None]) -> Structu
 def _digits(
     value: Any, kind: Any, place: Place | None, make: Callable[..., Any] = owned_tensor
 ) -> Any:
-    """The tensor with all digits of a Python number."""
-    is_traced = type(value) is WeakNumber
-    return value.value if is_traced else make(WIDE[kind].type(value), place)
+    """The tensor with all digits of a Python number, or of a tensor that is given for one."""
+    if isinstance(value, Weak):
+        return value.to_dtype(WIDE[kind])
+    is_tensor = weak_kind(value) is None
+    if kind in (bool, int) and not is_tensor:
+        return make(value, place)  # which says so where an int is too large
+    return (
+        make(value, place).astype(WIDE[kind]) if is_tensor else make(WIDE[kind].type(value), place)
+    )
 
 
 def taken_arguments(args: tuple[Any, ...], where: str) -> tuple[list[TensorBase], Structure]:
@@ -167,17 +179,37 @@ def lent(tree: Any, where: str) -> tuple[list[TensorBase], Structure]:
 def fitted(
     tree: Any, where: str, wanted: Structure, make: Callable[..., Any] = lent_tensor
 ) -> tuple[list[TensorBase], Structure]:
-    """As ``taken``; where the structure that is wanted has tensors, numbers become such."""
+    """As ``taken``; where the structure that is wanted has tensors, numbers become such, and single
+    tensors numbers where it has these.
+
+    Raises:
+        ArgumentError: what is there cannot stand for a number.
+    """
     leaves, treedef = pytrees.flatten(tree)
     kinds = kinds_of(wanted)
-    if treedef != tree_of(wanted) or any(k and _kind(x) is not k for x, k in zip(leaves, kinds)):
+    if treedef != tree_of(wanted):
         return taken(tree, where, make)
+    for x, kind in zip(leaves, kinds):
+        if kind is not None and not _stands_for(x, kind):
+            raise ArgumentError(
+                f"{where}: compiled for a Python {kind.__name__}, found {described(x)}; write such "
+                "a number, or compile for a tensor"
+            )
     place = home(leaves)
     found = [
         _tensor(x, where, place, make) if k is None else _digits(x, k, place, make)
         for x, k in zip(leaves, kinds)
     ]
     return found, wanted
+
+
+def _stands_for(value: Any, kind: type) -> bool:
+    """Whether a value, or the one element of it, can be a number of that kind."""
+    found = _kind(value)
+    if found is None and getattr(value, "shape", None) == () and hasattr(value, "dtype"):
+        found = {"bool": bool, "int": int, "float": float, "complex": complex}[kind_of(value.dtype)]
+    order = list(WIDE)
+    return found is not None and order.index(found) <= order.index(kind)
 
 
 def as_declared(given: Any, spec: Any) -> Any:
@@ -189,13 +221,10 @@ def as_declared(given: Any, spec: Any) -> Any:
 
     def one(value: Any, meta: Any) -> Any:
         kind = weak_kind(value)
-        if (
-            kind is None
-            or type(value) is WeakNumber
-            or promote_weak(meta.dtype, kind) != meta.dtype
-        ):
+        if kind is None or promote_weak(meta.dtype, kind) != meta.dtype:
             return value
-        return tensor_from_scalar(value, meta.dtype)
+        is_weak = isinstance(value, Weak)
+        return value.to_dtype(meta.dtype) if is_weak else tensor_from_scalar(value, meta.dtype)
 
     return pytrees.unflatten(structure, list(map(one, leaves, specs)))
 
@@ -205,9 +234,9 @@ class WeakSpec(MetaTensor):
 
     __slots__ = ("kind",)
 
-    def __init__(self, kind: type) -> None:
+    def __init__(self, kind: type, varying: frozenset[str] = frozenset()) -> None:
         super().__init__((), WIDE[kind])
-        self.kind = kind
+        self.kind, self.varying = kind, varying
 
 
 def traced_specs(tree: Any, where: str) -> tuple[list[MetaTensor], Structure]:
@@ -219,15 +248,22 @@ def traced_specs(tree: Any, where: str) -> tuple[list[MetaTensor], Structure]:
 def taken_specs(tree: Any, where: str) -> tuple[list[MetaTensor], Structure]:
     """The metas of what ``taken`` gives of arguments, some of which may be specs."""
     leaves, treedef = pytrees.flatten(tree)
-    specs = [x if (kind := _kind(x)) is None else WeakSpec(kind) for x in leaves]
-    return traced_specs(pytrees.unflatten(treedef, specs), where)
+    kinds = tuple(map(_kind, leaves))
+    metas = [
+        _meta(x, where) if k is None else WeakSpec(k, _varying(x)) for x, k in zip(leaves, kinds)
+    ]
+    return metas, structure_of(treedef, kinds)
+
+
+def _varying(number: Any) -> frozenset[str]:
+    return number.meta.varying if isinstance(number, Weak) else frozenset()
 
 
 def specs_of(structure: Structure, metas: Sequence[MetaTensor]) -> Any:
     """The tree of specs that ``traced_specs`` gives these metas for."""
     if not isinstance(structure, WeakTree):
         return pytrees.unflatten(structure, metas)
-    specs = [m if k is None else WeakSpec(k) for m, k in zip(metas, structure.kinds)]
+    specs = [m if k is None else WeakSpec(k, m.varying) for m, k in zip(metas, structure.kinds)]
     return pytrees.unflatten(structure.tree, specs)
 
 
@@ -245,8 +281,8 @@ def like_arguments(structure: Structure, leaves: Sequence[Any]) -> Any:
     if not isinstance(structure, WeakTree):
         return pytrees.unflatten(structure, leaves)
     values = [
-        x if k is None else call_op("cast", x, attrs=(default_dtype(k),))
-        for x, k in zip(leaves, structure.kinds)
+        x if dtype is None or x.dtype == dtype else call_op("cast", x, attrs=(dtype,))
+        for x, dtype in zip(leaves, structure.dtypes)
     ]
     return pytrees.unflatten(structure.tree, values)
 
@@ -278,8 +314,8 @@ class Flattened:
 
 
 class FlattenedBody(Flattened):
-    """The same of the body of a loop, whose first results are carried on: of these, weak numbers
-    stay weak in the places of ``carried`` that have their kind. ``stays`` says which did."""
+    """The same of the body of a loop, whose first results are carried on: where the carry is a
+    number, as ``carried`` says, a number that the body gives stays one. ``gave`` says which did."""
 
     def __init__(
         self,
@@ -289,17 +325,53 @@ class FlattenedBody(Flattened):
         carried: Sequence[type | None],
     ) -> None:
         super().__init__(function, structure, where)
-        self.carried, self.stays = tuple(carried), (False,) * len(carried)
+        self.carried = tuple(carried)
+        self.gave: tuple[type | None, ...] = ()
 
     def __call__(self, *flat: Any) -> list[TensorBase]:
         args, kwargs = given_back(self.treedef, flat)
         leaves, self.out_tree = pytrees.flatten(self.function(*args, **kwargs))
         count, place = len(self.carried), home(leaves)
-        pairs = list(zip(leaves, self.carried))
-        self.stays = tuple([kind is not None and _kind(x) is kind for x, kind in pairs])
-        digits = [_digits(x, kind, place) if stays else _tensor(x, self.where, place)
-                  for (x, kind), stays in zip(pairs, self.stays)]  # fmt: skip
-        return [*digits, *[_tensor(x, self.where, place) for x in leaves[count:]]]
+        self.gave = tuple([_carried_as(k, _kind(x)) for x, k in zip(leaves, self.carried)])
+        first = [_tensor(x, self.where, place) if kind is None else _digits(x, kind, place)
+                 for x, kind in zip(leaves, self.gave)]  # fmt: skip
+        return [*first, *[_tensor(x, self.where, place) for x in leaves[count:]]]
+
+
+def _carried_as(start: type | None, given: type | None) -> type | None:
+    """The kind of number that a carry is which begins as one and goes on as another; None: it is a
+    tensor. A real number does not become a complex one, nor a float an int, in silence."""
+    if start is None or given is None or (given is complex and start is not complex):
+        return None
+    order = list(WIDE)
+    return given if order.index(given) >= order.index(start) else None
+
+
+class FlattenedBranch(Flattened):
+    """The same of one of several functions, whose results have one dtype: numbers among them take
+    the ``dtypes`` of what others give in their places, None for none. ``kinds`` are theirs."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        structure: Structure,
+        where: str,
+        dtypes: Sequence[Any] | None = None,
+    ) -> None:
+        super().__init__(function, structure, where)
+        self.dtypes = dtypes
+        self.kinds: tuple[type | None, ...] = ()
+
+    def __call__(self, *flat: Any) -> list[TensorBase]:
+        args, kwargs = given_back(self.treedef, flat)
+        leaves, self.out_tree = pytrees.flatten(self.function(*args, **kwargs))
+        self.kinds, place = tuple(map(_kind, leaves)), home(leaves)
+        dtypes = self.dtypes if self.dtypes is not None else (None,) * len(leaves)
+        return [
+            _tensor(x, self.where, place) if kind is None or dtype is None
+            else _digits(x, kind, place).astype(dtype)
+            for x, kind, dtype in zip(leaves, self.kinds, dtypes)
+        ]  # fmt: skip
 
 
 class FlattenedDense(Flattened):
@@ -421,8 +493,8 @@ def split_aux(function: Callable[..., Any], has_aux: bool) -> tuple[Any, Callabl
 def _surfaced(value: Any) -> Any:
     """An aux value as the caller's interpreter knows it: out of the ended transformation."""
     surfaced: Any = value
-    if type(value) is WeakNumber:
-        return weak(_surfaced(value.value))
+    if isinstance(value, Weak):
+        return strong(weak(_surfaced(digits(value))))
     while isinstance(surfaced, TensorBase) and not isinstance(surfaced, Tensor):
         tracer: Any = surfaced
         if tracer.interpreter.alive or not hasattr(tracer, "value"):

@@ -31,7 +31,7 @@ from phix.core.meta import MetaTensor
 from phix.core.slices import from_zero
 from phix.core.tensor import Tensor, TensorBase
 from phix.core.transforms import transforms
-from phix.core.weak import WeakNumber, weak_kind
+from phix.core.weak import WIDE, Weak, weak_kind
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -109,7 +109,7 @@ def _body(function: Callable[..., Any], before: tuple[Any, ...], init: Any, wher
         )  # fmt: skip
         graph, closed = transforms().trace(run, [x.meta for x in (*before, *leaves)])
         check_tree(run.out_tree, tree_of(carry), f"{where}: body_fun")
-        carry, changed = _met(init, leaves, carry, graph, run.stays, where)
+        carry, changed = _met(init, leaves, carry, graph, run.gave, where)
         if not changed:
             break
     return leaves, graph, closed, carry
@@ -128,36 +128,47 @@ def _rounds(leaves: Sequence[Any]) -> range:
 
 
 def _met(
-    init: Any, leaves: list[Any], carry: Structure, graph: Graph, stays: Sequence[bool], where: str
+    init: Any,
+    leaves: list[Any],
+    carry: Structure,
+    graph: Graph,
+    gave: Sequence[type | None],
+    where: str,
 ) -> tuple[Structure, bool]:
-    """Initial values that are Python numbers take the dtype the body gives back, if that is no
-    Python number as well; those that are the same on all parts of a mesh, where the body's are not,
-    are each part's own from the start. Changes ``leaves``; returns the structure of the carry.
+    """Initial values that are Python numbers become what the body gives back: a tensor of a dtype,
+    or a number of another kind. Those that are the same on all parts of a mesh, where the body's
+    are not, are each part's own from the start. Changes ``leaves``; returns the structure of the
+    carry.
 
     Raises:
         DTypeError: a float would lose its fraction, or a real number become a complex one, which
             compares and prints in another way from there on.
     """
-    raw, weak = pytrees.leaves(init), list(kinds_of(carry))
+    raw, kinds = pytrees.leaves(init), list(kinds_of(carry))
     changed = False
     for i, (value, out) in enumerate(zip(raw, graph.outputs)):
-        dtype, is_number = out.meta.dtype, weak_kind(value) is not None
-        if is_number and not stays[i] and (weak[i] or leaves[i].dtype != dtype):
+        dtype, kind, given = out.meta.dtype, kinds[i], gave[i]
+        if kind is not None and given is not None:
+            if given is not kind:
+                kinds[i], leaves[i], changed = given, leaves[i].astype(WIDE[given]), True
+        elif weak_kind(value) is not None and (
+            leaves[i].dtype != dtype or kind not in (None, bool, int)
+        ):
             _check_carry(value, leaves[i].dtype, out.meta, where)
-            is_traced = type(value) is WeakNumber
-            leaves[i] = value.to_dtype(dtype) if is_traced else tensor_from_scalar(value, dtype)
-            weak[i], changed = None, True
+            is_weak = isinstance(value, Weak)
+            leaves[i] = value.to_dtype(dtype) if is_weak else tensor_from_scalar(value, dtype)
+            kinds[i], changed = None, True
         if context.context.tracked:
             for axis in sorted(out.meta.varying - leaves[i].meta.varying):
                 leaves[i] = ops.pvary(leaves[i], axis)
                 changed = True
-    return structure_of(tree_of(carry), weak), changed
+    return structure_of(tree_of(carry), kinds), changed
 
 
 def _check_carry(value: Any, own: Any, out: MetaTensor, where: str) -> None:
     kinds = (dt.kind(own), dt.kind(out.dtype))
     if kinds[0] != kinds[1] and ("complex" in kinds or kinds[0] == "float"):
-        number = 0 if type(value) is WeakNumber else value.real
+        number = 0 if isinstance(value, Weak) else value.real
         raise DTypeError(
             f"{where}: the carry begins as the Python number {value!r}, a {kinds[0]}, and "
             f"the body gives {out} back; begin with a number of that kind, as in "
@@ -298,7 +309,7 @@ def scan(
         graph, closed = transforms().trace(run, [*(c.meta for c in leaves), *slices])
         carry_tree, y_tree = _pair(run.out_tree)
         check_tree(carry_tree, tree_of(carry), "scan: the carry of f")
-        carry, changed = _met(init, leaves, carry, graph, run.stays, "scan")
+        carry, changed = _met(init, leaves, carry, graph, run.gave, "scan")
         if not changed:
             break
     final, ys = ops.scan(leaves, rows, closed, graph, steps, reverse)

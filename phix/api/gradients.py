@@ -36,7 +36,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor, tensor_place
-from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.errors import ArgumentError, DifferentiationError, DTypeError, ShapeError
 from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase
@@ -134,12 +134,26 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     return (out, pullback, aux_of()) if has_aux else (out, pullback)
 
 
+def in_dtype(x: TensorBase, dtype: np.dtype, what: str) -> Any:
+    """A tangent or cotangent in the dtype that it must have.
+
+    Raises:
+        DTypeError: it is complex, and that is not.
+    """
+    if dt.is_complex(x.dtype) and not dt.is_complex(dtype):
+        raise DTypeError(
+            f"{what} of what is {dtype} is complex, found {x.meta}; give its real part, or cast "
+            "the argument to a complex dtype"
+        )
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
 def _fit_cotangent(ct: TensorBase, out: TensorBase) -> Any:
     if not dm.same_shape(ct.meta.dims, out.meta.dims):
         raise ShapeError(
             f"the cotangent of a result {out.meta} must have its dims, found {ct.meta}"
         )
-    return ct if ct.dtype == out.dtype else ct.astype(out.dtype)
+    return in_dtype(ct, out.dtype, "the cotangent")
 
 
 @overload
@@ -195,7 +209,7 @@ def _fit_tangent(t: TensorBase, x: TensorBase) -> Any:
             f"jvp: the tangent of a primal {x.meta} must have its dims, found {t.meta}"
         )
     check_tangent(t.meta, x.meta, "jvp")
-    return t if t.dtype == x.dtype else t.astype(x.dtype)
+    return in_dtype(t, x.dtype, "jvp: the tangent")
 
 
 @overload

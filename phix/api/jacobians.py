@@ -18,7 +18,15 @@ from phix.api.arguments import (
     tree_of,
 )
 from phix.api.batching import vmap
-from phix.api.gradients import Argnums, argument_places, as_differentiable, grad, jvp, vjp
+from phix.api.gradients import (
+    Argnums,
+    argument_places,
+    as_differentiable,
+    grad,
+    in_dtype,
+    jvp,
+    vjp,
+)
 from phix.api.signatures import A, Function, OfArray, OfTensor, P, R
 from phix.core import dims as dm
 from phix.core import dtypes as dt
@@ -97,7 +105,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
             if not dm.same_shape(t.meta.dims, x.meta.dims):
                 raise ShapeError(f"the tangent of {x.meta} must have its dims, found {t.meta}")
             check_tangent(t.meta, x.meta, "linearize")
-        fitted = [t if t.dtype == x.dtype else t.astype(x.dtype) for t, x in zip(given, values)]
+        fitted = [in_dtype(t, x.dtype, "the tangent") for t, x in zip(given, values)]
         return pytrees.unflatten(run.out_tree, graph(*fitted))
 
     return (out, f_jvp, aux_of()) if has_aux else (out, f_jvp)
@@ -168,10 +176,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
         cts, tree = flat_tensors(ct, "the cotangent")
         if tree != run.out_tree:
             raise ArgumentError(f"linear_transpose: the result is {run.out_tree}, found {tree}")
-        fitted = [
-            c if c.dtype == a.meta.dtype else c.astype(a.meta.dtype)
-            for c, a in zip(cts, traced.outputs)
-        ]
+        fitted = [in_dtype(c, a.meta.dtype, "the cotangent") for c, a in zip(cts, traced.outputs)]
         nothing = [zeros_of(m) for m in metas]
         return like_arguments(in_tree, graph(*nothing, *fitted))[0]
 

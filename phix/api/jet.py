@@ -9,6 +9,7 @@ from typing import Any
 
 from phix import ops
 from phix.api.arguments import FlattenedDense, flat_tensors, function_name, taken
+from phix.api.gradients import in_dtype
 from phix.api.signatures import OfArray, OfTensor, P, R
 from phix.core import dims as dm
 from phix.core import dtypes as dt
@@ -118,7 +119,7 @@ def _coefficient(x: TensorBase, given: Any, k: int, name: str) -> Any:
             f"{name}: derivative {k} of a primal {x.meta} must have its dims, found {d.meta}"
         )
     check_tangent(d.meta, x.meta, name)
-    d = d if d.dtype == x.dtype else ops.cast(d, x.dtype)
+    d = in_dtype(d, x.dtype, f"{name}: derivative {k}")
     return d if k == 1 else d / math.factorial(k)
 
 

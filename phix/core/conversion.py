@@ -25,9 +25,10 @@ from phix.core.errors import (
 from phix.core.later import call_op
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_of
-from phix.core.weak import WeakNumber, weak_kind
+from phix.core.weak import WIDE, Weak, strong, weak_kind
 
 F = TypeVar("F", bound=Callable[..., Any])
+_NUMBERS = (bool, int, float, complex)
 
 
 @lru_cache(maxsize=4096)
@@ -179,7 +180,7 @@ def _array(data: Any) -> np.ndarray:
 
 def _tensor(data: Any, place: Place | None, keep: bool) -> Any:
     if isinstance(data, TensorBase):
-        return data.strong() if type(data) is WeakNumber else data
+        return strong(data)
     if isinstance(data, (list, tuple)) and holds_tensors(data):
         return stacked(data)
     found = places.storage_of(data, keep)
@@ -230,23 +231,30 @@ def _holds_tensors(data: Any) -> bool:
     return nested and any(isinstance(v, (list, tuple)) and _holds_tensors(v) for v in data)
 
 
-def stacked(data: Any) -> Any:
+def stacked(data: Any, dtype: Any = None) -> Any:
     """Nested lists with tensors among their elements as one tensor, which depends on them all.
 
-    Tensors and arrays meet in one dtype, which numbers take.
+    Tensors and arrays meet in one dtype, which numbers take; or all take the ``dtype``.
     """
-    return _stacked(data, common_dtype(list(_elements(data))))
+    return _stacked(data, common_dtype(list(_elements(data))) if dtype is None else dtype)
 
 
 def common_dtype(given: list[Any]) -> Any:
     """The dtype tensors, arrays and weak Python scalars meet in; None of nothing."""
-    strong, kinds = None, list(map(weak_kind, given))
+    dtype, kinds = None, list(map(weak_kind, given))
     for v in [owned_tensor(v) for v, kind in zip(given, kinds) if kind is None]:
-        strong = v.dtype if strong is None else dt.promote(strong, v.dtype)
-    for kind in kinds:
+        dtype = v.dtype if dtype is None else dt.promote(dtype, v.dtype)
+    for v, kind in zip(given, kinds):
         if kind is not None:
-            strong = dt.default_dtype(kind) if strong is None else dt.promote_weak(strong, kind)
-    return strong
+            dtype = dt.default_dtype(kind) if dtype is None else _met(dtype, v, kind)
+    return dtype
+
+
+def _met(dtype: Any, number: Any, kind: type) -> Any:
+    """The dtype in which a number meets another. An int whose value is not known may be out of the
+    range of a narrow one."""
+    is_int = isinstance(number, Weak) and dt.kind(dtype) in ("bool", "int")
+    return dt.promote(dtype, WIDE[kind]) if is_int and kind is int else dt.promote_weak(dtype, kind)
 
 
 def _elements(data: Any) -> Iterator[Any]:
@@ -259,8 +267,9 @@ def _elements(data: Any) -> Iterator[Any]:
 
 def _stacked(data: Any, dtype: Any) -> Any:
     rows = [
-        v if not isinstance(v, (list, tuple))
-        else _stacked(v, dtype) if _holds_tensors(v)
+        v.to_dtype(dtype) if isinstance(v, Weak)
+        else v if isinstance(v, TensorBase) or not isinstance(v, (list, tuple, *_NUMBERS))
+        else _stacked(v, dtype) if isinstance(v, (list, tuple)) and _holds_tensors(v)
         else np.asarray(v, dtype)
         for v in data
     ]  # fmt: skip
@@ -300,7 +309,7 @@ def _copied(data: Any, dtype: Any, place: Any) -> Any:
     wanted = None if dtype is None else dt.as_dtype(dtype)
     there = places.as_place(place)
     if isinstance(data, (list, tuple)) and holds_tensors(data):
-        data = stacked(data)
+        data = stacked(data, wanted)
     if not isinstance(data, TensorBase):
         data = foreign.without_gradients(data)
         on_device = places.storage_of(data, copy=True)

@@ -12,7 +12,7 @@ from phix.core.errors import DTypeError, PhixError, shown
 from phix.core.later import call_op
 from phix.core.op import Op
 from phix.core.tensor import TensorBase
-from phix.core.weak import WIDE, WeakNumber, weak_kind
+from phix.core.weak import WIDE, Weak, digits, strong, weak_kind
 
 
 def promote_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -86,7 +86,7 @@ def _have_met(op: Op, inputs: tuple[Any, ...]) -> bool:
     """Whether all inputs are tensors of one dtype that the op takes: the usual case, made quick."""
     dtype = None
     for x in inputs:
-        if not isinstance(x, TensorBase) or type(x) is WeakNumber:
+        if not isinstance(x, TensorBase) or isinstance(x, Weak):
             return False
         own = x.dtype
         if own is not dtype and dtype is not None:
@@ -112,14 +112,14 @@ def _widen(op: Op, dtype: Any) -> Any:
 def _strong(value: Any) -> Any:
     if not isinstance(value, TensorBase):
         return _of_number(value, None)
-    return value.strong() if type(value) is WeakNumber else value
+    return strong(value)
 
 
 def _wide(value: Any) -> Any:
-    if type(value) is WeakNumber:
-        return value.value
-    kind = None if isinstance(value, TensorBase) else weak_kind(value)
-    return _of_number(value, WIDE[kind]) if kind in WIDE else _strong(value)
+    if isinstance(value, TensorBase):
+        return digits(value)
+    kind = weak_kind(value)
+    return _strong(value) if kind is None else _of_number(value, WIDE[kind])
 
 
 def _of_number(value: Any, dtype: Any) -> Any:
@@ -132,6 +132,6 @@ def _of_number(value: Any, dtype: Any) -> Any:
 def _to(value: Any, dtype: Any) -> Any:
     if not isinstance(value, TensorBase):
         return _of_number(value, dtype)
-    if type(value) is WeakNumber:
+    if isinstance(value, Weak):
         return value.to_dtype(dtype)
     return value if value.dtype == dtype else call_op("cast", value, attrs=(dtype,))
