@@ -6,8 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any, overload
 
-from phix.api.arguments import Flattened, Graphs, function_name, taken
+from phix.api.arguments import function_name
+from phix.api.flattened import Flattened, Graphs
 from phix.api.signatures import P, R
+from phix.api.weak_arguments import taken
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DTypeError

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Union
 
 from phix import ops
-from phix.api.arguments import Flattened, flat_tensors, function_name, taken
+from phix.api.arguments import flat_tensors, function_name
+from phix.api.flattened import Flattened
 from phix.api.signatures import P, R, X
+from phix.api.weak_arguments import taken
 from phix.core import context, pytrees
 from phix.core import dims as dm
 from phix.core import dtypes as dt

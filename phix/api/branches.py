@@ -6,15 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api.arguments import (
-    Flattened,
-    FlattenedBranch,
-    Structure,
-    flat_tensors,
-    function_name,
-    taken,
-)
+from phix.api.arguments import flat_tensors, function_name
+from phix.api.flattened import Flattened, FlattenedBranch
 from phix.api.signatures import R
+from phix.api.weak_arguments import Structure, taken
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DTypeError, ShapeError, described

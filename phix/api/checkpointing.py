@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from phix import checkpoint_policies, ops
-from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name, taken
+from phix.api.arguments import flat_tensors, function_name
+from phix.api.flattened import Flattened, Graphs
 from phix.api.signatures import P, R, X
+from phix.api.weak_arguments import taken
 from phix.core import context, pytrees
 from phix.core.exact_keys import Exact
 from phix.core.given import FUNCTION, INTS, NONE, TEXT, named, takes

@@ -7,37 +7,29 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from phix import ops
-from phix.api.arguments import (
-    FlattenedBody,
-    Structure,
-    flat_tensors,
-    function_name,
+from phix.api.arguments import flat_tensors, function_name
+from phix.api.branches import check_tree, single, taking_all, traced_like
+from phix.api.carries import body_graph, met, probed, rounds, taking
+from phix.api.flattened import FlattenedBody
+from phix.api.signatures import ArrayOrNumber, C, R, X, Y
+from phix.api.weak_arguments import (
     kinds_of,
     like_arguments,
     structure_of,
-    taken,
     tree_of,
 )
-from phix.api.branches import check_tree, single, taking_all, traced_like
-from phix.api.signatures import ArrayOrNumber, C, R, X, Y
-from phix.core import context, pytrees
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.conversion import owned_tensor, tensor_from_scalar
+from phix.core import pytrees
+from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
 from phix.core.given import FLAG, FUNCTION, INT, NONE, SIZE, at_least, takes
-from phix.core.graph import Graph
-from phix.core.meta import MetaTensor
 from phix.core.slices import from_zero
 from phix.core.tensor import Tensor, TensorBase
 from phix.core.transforms import transforms
-from phix.core.weak import WIDE, Weak, weak_kind
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-_NUMBERS: dict[str, Any] = {"bool": bool, "int": int, "float": float, "complex": complex}
 
 
 def _bound(value: Any, where: str) -> Any:
@@ -83,8 +75,8 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
     >>> double(3.0).item(), phix.grad(double)(3.0).item()
     (192.0, 64.0)
     """
-    leaves, graph, closed, carry = _body(body_fun, (), init_val, "while_loop")
-    given = _taking((), init_val, carry)
+    leaves, graph, closed, carry = body_graph(body_fun, (), init_val, "while_loop")
+    given = taking((), init_val, carry)
     test, test_closed, _ = traced_like(cond_fun, given, leaves, function_name(cond_fun))
     both = [test_closed, closed]
     outs = ops.while_loop(
@@ -94,86 +86,6 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
         taking_all(graph, leaves, both, 1),
     )
     return like_arguments(carry, outs)
-
-
-def _body(function: Callable[..., Any], before: tuple[Any, ...], init: Any, where: str) -> Any:
-    """The flat carry, the graph of a loop's body, what it closes over, the structure of the carry.
-
-    The body takes the tensors ``before`` and the carry, and gives back the carry.
-    """
-    leaves, carry = taken(init, where)
-    for _ in _rounds(leaves):
-        run = FlattenedBody(
-            function, _taking(before, init, carry), f"the result of {function_name(function)}",
-            kinds_of(carry),
-        )  # fmt: skip
-        graph, closed = transforms().trace(run, [x.meta for x in (*before, *leaves)])
-        check_tree(run.out_tree, tree_of(carry), f"{where}: body_fun")
-        carry, changed = _met(init, leaves, carry, graph, run.gave, where)
-        if not changed:
-            break
-    return leaves, graph, closed, carry
-
-
-def _taking(before: tuple[Any, ...], init: Any, carry: Structure) -> Structure:
-    """The structure of a call with the tensors ``before`` and the carry."""
-    tree = pytrees.flatten(((*before, init), {}))[1]
-    return structure_of(tree, [*[None] * len(before), *kinds_of(carry)])
-
-
-def _rounds(leaves: Sequence[Any]) -> range:
-    """How often a body is traced at most: once more for each Python number that takes the dtype of
-    the carry, and as often as a carry turns out to differ along one more axis of a mesh."""
-    return builtins.range(2 + len(leaves) * (1 + len(context.context.tracked)))
-
-
-def _met(
-    init: Any,
-    leaves: list[Any],
-    carry: Structure,
-    graph: Graph,
-    gave: Sequence[type | None],
-    where: str,
-) -> tuple[Structure, bool]:
-    """Initial values that are Python numbers become what the body gives back: a tensor of a dtype,
-    or a number of another kind. Those that are the same on all parts of a mesh, where the body's
-    are not, are each part's own from the start. Changes ``leaves``; returns the structure of the
-    carry.
-
-    Raises:
-        DTypeError: a float would lose its fraction, or a real number become a complex one, which
-            compares and prints in another way from there on.
-    """
-    raw, kinds = pytrees.leaves(init), list(kinds_of(carry))
-    changed = False
-    for i, (value, out) in enumerate(zip(raw, graph.outputs)):
-        dtype, kind, given = out.meta.dtype, kinds[i], gave[i]
-        if kind is not None and given is not None:
-            if given is not kind:
-                kinds[i], leaves[i], changed = given, leaves[i].astype(WIDE[given]), True
-        elif weak_kind(value) is not None and (
-            leaves[i].dtype != dtype or kind not in (None, bool, int)
-        ):
-            _check_carry(value, leaves[i].dtype, out.meta, where)
-            is_weak = isinstance(value, Weak)
-            leaves[i] = value.to_dtype(dtype) if is_weak else tensor_from_scalar(value, dtype)
-            kinds[i], changed = None, True
-        if context.context.tracked:
-            for axis in sorted(out.meta.varying - leaves[i].meta.varying):
-                leaves[i] = ops.pvary(leaves[i], axis)
-                changed = True
-    return structure_of(tree_of(carry), kinds), changed
-
-
-def _check_carry(value: Any, own: Any, out: MetaTensor, where: str) -> None:
-    kinds = (dt.kind(own), dt.kind(out.dtype))
-    if kinds[0] != kinds[1] and ("complex" in kinds or kinds[0] == "float"):
-        number = 0 if isinstance(value, Weak) else value.real
-        raise DTypeError(
-            f"{where}: the carry begins as the Python number {value!r}, a {kinds[0]}, and "
-            f"the body gives {out} back; begin with a number of that kind, as in "
-            f"{_NUMBERS[kinds[1]](number)!r}, or cast what the body gives"
-        )
 
 
 @overload
@@ -223,7 +135,7 @@ def fori_loop(
         step = lambda v, i: (body_fun(i, v), None)  # noqa: E731
         return scan(step, init_val, steps, unroll=unroll)[0]
     lower, upper = _bound(lower, "fori_loop: lower"), _bound(upper, "fori_loop: upper")
-    leaves, graph, closed, carry = _body(body_fun, (lower,), init_val, "fori_loop")
+    leaves, graph, closed, carry = body_graph(body_fun, (lower,), init_val, "fori_loop")
     outs = ops.fori_loop(lower, upper, leaves, closed, graph, length)
     return like_arguments(carry, outs)
 
@@ -296,20 +208,20 @@ def scan(
     (6, [1, 3, 6])
     """
     _check_unroll("scan", unroll)
-    leaves, carry = taken(init, "scan: init")
+    leaves, carry = probed(init, "scan: init")
     rows, _ = flat_tensors(xs, "scan: xs")
     steps = _length(rows, length)
     if unroll > 1 and isinstance(steps, int) and steps % unroll == 0 and steps > unroll:
         return _unrolled(f, init, xs, steps, reverse, unroll)
     slices = [x.meta.with_dims(x.meta.dims[1:]) for x in rows]
-    for _ in _rounds(leaves):
+    for _ in rounds(leaves):
         kinds = kinds_of(carry)
         given = structure_of(pytrees.flatten(((init, xs), {}))[1], [*kinds, *[None] * len(rows)])
         run = FlattenedBody(f, given, "the result of scan's f", kinds)
         graph, closed = transforms().trace(run, [*(c.meta for c in leaves), *slices])
         carry_tree, y_tree = _pair(run.out_tree)
         check_tree(carry_tree, tree_of(carry), "scan: the carry of f")
-        carry, changed = _met(init, leaves, carry, graph, run.gave, "scan")
+        carry, changed = met(init, leaves, carry, graph, run, 0, "scan")
         if not changed:
             break
     final, ys = ops.scan(leaves, rows, closed, graph, steps, reverse)

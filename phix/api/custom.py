@@ -8,16 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 from phix import ops
-from phix.api.arguments import (
-    Flattened,
-    Graphs,
-    flat_tensors,
-    function_name,
-    given_back,
-    taken,
-    tree_of,
-)
+from phix.api.arguments import flat_tensors, function_name
+from phix.api.flattened import Flattened, Graphs
 from phix.api.signatures import P, R, X
+from phix.api.weak_arguments import given_back, taken, tree_of
 from phix.core import context, pytrees
 from phix.core import dims as dm
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from phix.api.arguments import check_places, function_name, taken
+from phix.api.arguments import check_places, function_name
 from phix.api.jitted import Jitted, Known, around, call_key
 from phix.api.lowered import Traced
 from phix.api.retracing import CallKind
 from phix.api.signatures import P, R
+from phix.api.weak_arguments import taken
 from phix.core import context, donation, pytrees
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, Tracer, tensor_of

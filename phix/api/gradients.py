@@ -8,17 +8,8 @@ from typing import Any, Concatenate, Literal, Union, overload
 
 import numpy as np
 
-from phix.api.arguments import (
-    Flattened,
-    FlattenedDense,
-    flat_tensors,
-    function_name,
-    like_arguments,
-    split_aux,
-    taken,
-    taken_arguments,
-    tree_of,
-)
+from phix.api.arguments import flat_tensors, function_name, split_aux
+from phix.api.flattened import Flattened, FlattenedDense
 from phix.api.signatures import (
     A,
     ArrayOrNumber,
@@ -32,6 +23,7 @@ from phix.api.signatures import (
     X,
     Y,
 )
+from phix.api.weak_arguments import like_arguments, taken, taken_arguments, tree_of
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees

@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from phix.api.arguments import Flattened, argument_names, function_name, traced_specs
+from phix.api.arguments import argument_names, function_name
+from phix.api.flattened import Flattened
+from phix.api.weak_arguments import traced_specs
 from phix.core import pytrees
 from phix.core.errors import GraphError
 from phix.core.given import FUNCTION, LIST, NAMES, NONE, TEXT, Kind, named, takes

@@ -7,17 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 from phix import ops
-from phix.api.arguments import (
-    FlattenedDense,
-    flat_tensors,
-    function_name,
-    like_arguments,
-    split_aux,
-    taken,
-    taken_specs,
-    tree_of,
-)
+from phix.api.arguments import flat_tensors, function_name, split_aux
 from phix.api.batching import vmap
+from phix.api.flattened import FlattenedDense
 from phix.api.gradients import (
     Argnums,
     argument_places,
@@ -28,6 +20,7 @@ from phix.api.gradients import (
     vjp,
 )
 from phix.api.signatures import A, Function, OfArray, OfTensor, P, R
+from phix.api.weak_arguments import like_arguments, taken, taken_specs, tree_of
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api.arguments import FlattenedDense, flat_tensors, function_name, taken
+from phix.api.arguments import flat_tensors, function_name
+from phix.api.flattened import FlattenedDense
 from phix.api.gradients import in_dtype
 from phix.api.signatures import OfArray, OfTensor, P, R
+from phix.api.weak_arguments import taken
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees

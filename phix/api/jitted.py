@@ -10,23 +10,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic
 
-from phix.api.arguments import (
-    Structure,
-    as_declared,
-    function_name,
-    lent,
-    meta_key,
-    specs_of,
-    taken,
-    taken_specs,
-    tree_of,
-)
+from phix.api.arguments import function_name
 from phix.api.flat_calls import MISS, FlatCall, flat_call
+from phix.api.flattened import meta_key
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import CallKind, explanation
 from phix.api.signatures import P, R
 from phix.api.sizes import Pattern, Sizes
+from phix.api.weak_arguments import (
+    Structure,
+    as_declared,
+    lent,
+    specs_of,
+    taken,
+    taken_specs,
+    tree_of,
+)
 from phix.core import collector, context, pickling, pytrees, rewrites, stack
 from phix.core.arrays import all_apart
 from phix.core.context import deciding

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from phix import ops
-from phix.api.arguments import Structure, fitted
+from phix.api.weak_arguments import Structure, fitted
 from phix.core import context, pickling, pytrees
 from phix.core.arrays import all_apart
 from phix.core.conversion import owned_tensor

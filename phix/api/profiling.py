@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from phix.api.arguments import function_name, lent
+from phix.api.arguments import function_name
 from phix.api.jit import jit
 from phix.api.jitted import Jitted
+from phix.api.weak_arguments import lent
 from phix.core import context, libraries
 from phix.core.engines import engine
 from phix.core.errors import ArgumentError

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from phix.api.arguments import Structure, kinds_of, tree_of
+from phix.api.weak_arguments import Structure, kinds_of, tree_of
 from phix.core import dims as dm
 from phix.core.exact_keys import Exact
 from phix.core.meta import MetaTensor
@@ -164,7 +164,7 @@ def _remedy(found: Sequence[str], learns: bool) -> str:
     if any(line.startswith("static argument") for line in found):
         return "Pass what varies as a tensor, if the trace does not depend on it"
     if any(" Python " in line for line in found):
-        return "Pass a number each time, or a tensor each time"
+        return "Pass numbers of one kind each time, or tensors each time"
     if any(" has dtype " in line for line in found):
         return "Cast the argument before the call"
     return ""

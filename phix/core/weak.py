@@ -8,6 +8,7 @@ since it may not fit into a narrower one.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -103,14 +104,8 @@ class Weak(TensorBase):
             return weak(_cast(round(self.value), dt.int64))
         return weak(round(self.value, digits))
 
-    def __trunc__(self) -> Any:
-        return weak(_cast(call_op("trunc", self.value), dt.int64))
-
-    def __floor__(self) -> Any:
-        return weak(_cast(call_op("floor", self.value), dt.int64))
-
-    def __ceil__(self) -> Any:
-        return weak(_cast(call_op("ceil", self.value), dt.int64))
+    def __trunc__(self) -> int:
+        return math.trunc(float(self))
 
     @property
     def real(self) -> Any:
@@ -149,6 +144,28 @@ class WeakNumber(Weak, ValueTracer):
 
     def concrete(self, asked: str) -> Tensor:
         return self.value.concrete(asked)
+
+
+class ProbedNumber(WeakNumber):
+    """A number that is of its default dtype until more of its digits are asked for, which
+    ``note`` is called for: what is made of it is to be made anew with them, then."""
+
+    __slots__ = ("narrow", "note")
+
+    def __init__(self, kind: type, narrow: Any, note: Callable[[], None]) -> None:
+        self.interpreter, self.kind, self.narrow, self.note = narrow.interpreter, kind, narrow, note
+
+    @property
+    def value(self) -> Any:  # type: ignore[override]
+        self.note()
+        return _cast(self.narrow, WIDE[self.kind])
+
+    @property
+    def meta(self) -> MetaTensor:
+        return self.narrow.meta
+
+    def to_dtype(self, dtype: Any) -> Any:
+        return self.narrow if dtype == self.narrow.dtype else super().to_dtype(dtype)
 
 
 class KnownNumber(Weak, Tensor):

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api.arguments import Flattened, function_name, taken
+from phix.api.arguments import function_name
+from phix.api.flattened import Flattened
 from phix.api.signatures import P, R
+from phix.api.weak_arguments import taken
 from phix.core import context, pytrees
 from phix.core.errors import ArgumentError
 from phix.core.given import FUNCTION, named, takes

@@ -7,9 +7,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
-from phix.api.arguments import Flattened, argument_names, function_name, taken, taken_specs
+from phix.api.arguments import argument_names, function_name
 from phix.api.custom import custom_jvp
+from phix.api.flattened import Flattened
 from phix.api.signatures import P, R
+from phix.api.weak_arguments import taken, taken_specs
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, GatheredWarning, ShapeError
 from phix.core.given import FUNCTION, named, takes

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from phix.api.arguments import argument_names, flat_tensors, function_name, lent
+from phix.api.arguments import argument_names, flat_tensors, function_name
+from phix.api.weak_arguments import lent
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError
