@@ -9,9 +9,10 @@ arguments and results are counted; no program that does this work is quicker tha
     bytes / the rate of loops that read (a sum) or copy as many bytes, and do nothing else
 
 which are measured here, as phix reaches them. The share of its time that a row's bound takes says
-how much is left to win at most. Rows that take less than ``LEAST`` are bound by calls and by chains
-of dependent steps, of which none of the three knows; so are sorts, factorisations and long loops,
-whose shares are small though nobody is quicker.
+how much is left to win at most; the geometric means would be those of the last lines then. Rows
+that take less than ``LEAST`` are bound by calls and by chains of dependent steps, of which none of
+the three knows; so are sorts, factorisations and long loops, whose shares are small though nobody
+is quicker.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from __future__ import annotations
 import argparse
 import functools
 import math
+import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,27 @@ def table(rows: Mapping[str, Mapping[str, float]], found: Mapping[str, Bound]) -
     return "\n".join(lines)
 
 
+def means(rows: Mapping[str, Mapping[str, float]], found: Mapping[str, Bound]) -> list[str]:
+    """A line a peer: the geometric mean of its times over those of phix, and what it would be if
+    each row with a bound took that."""
+    lines = []
+    for peer in harness.PEERS:
+        mine = {name: harness.ratios(times)[peer] for name, times in rows.items()
+                if peer in harness.ratios(times)}  # fmt: skip
+        if not mine:
+            continue
+        at_best = [r * rows[n]["phix"] / found[n].seconds if n in found else r
+                   for n, r in mine.items()]  # fmt: skip
+        measured = f"{_mean(mine.values()):.2f} over {len(mine)} rows"
+        bounded = sum(name in found for name in mine)
+        lines.append(f"{peer}: {measured}, {_mean(at_best):.2f} if {bounded} took their bounds")
+    return lines
+
+
+def _mean(ratios: Iterable[float]) -> float:
+    return math.exp(statistics.fmean(map(math.log, ratios)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.bounds", description=__doc__)
     parser.add_argument("file", type=Path, help="of python -m benchmarks --json")
@@ -147,7 +170,9 @@ def main() -> None:
     _, measurements = report.read([args.file])
     rows = harness.by_row(measurements, lowest=True)
     rows = {name: times for name, times in rows.items() if args.row in name}
-    print(table(rows, bounds(rows)))
+    found = bounds(rows)
+    print(table(rows, found))
+    print(*means(rows, found), sep="\n")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -205,6 +206,20 @@ def test_half_precision_is_kept() -> None:
             assert np.all(np.isfinite(np.asarray(found, np.float32)))
         assert [f.dtype for f in pn.frexp(x)] == [x.dtype, np.int32]
         assert pn.hypot(x, x).dtype == x.dtype and pn.ldexp(x, 2).dtype == x.dtype
+
+
+def test_derivatives_of_sinc_beside_zero() -> None:
+    mp.mp.dps = 40
+    sinc = lambda v: mp.sinc(mp.pi * v)  # noqa: E731
+    for x in (0.0, 1e-9, -1e-4, 0.02, 0.3, -0.5, 0.52, 0.9, 3.3):
+        derived = pn.sinc
+        for order in range(4):
+            wanted = float(mp.diff(sinc, mp.mpf(x), order)) if order else float(sinc(mp.mpf(x)))
+            for call in (derived, phix.jit(derived)):
+                found = call(np.float64(x)).item()
+                assert found == pytest.approx(wanted, rel=2e-13, abs=2e-15), (x, order)
+            assert derived(np.float32(x)).item() == pytest.approx(wanted, rel=2e-4, abs=1e-5)
+            derived = phix.grad(derived)
 
 
 def test_second_derivatives() -> None:

@@ -712,3 +712,25 @@ def test_a_refusal_in_the_run_names_the_op_that_was_called(name: str) -> None:
     for run in (f, phix.jit(f)):
         with pytest.raises(PhixError, match=rf"^{name}[:(].*\(at .*test_run_time_sizes\.py:\d+\)"):
             phix.jit(lambda x, run=run: run(x[x > 0]))(X.ravel())
+
+
+def test_a_size_from_outside_is_one_in_graphs_inside_and_behind_them() -> None:
+    ones = lambda n: ops.full([n], 1.0).sum()  # noqa: E731
+
+    def in_a_loop(n: Any, x: Any) -> Any:
+        total = phix.fori_loop(0, 2, lambda i, s: s + x * ones(n), 0)  # traced twice
+        return total, ops.full([n], 2.0).sum()
+
+    def in_branches(n: Any, x: Any) -> Any:
+        return phix.cond(n > 0, lambda: x * ones(n), lambda: x), phix.cond(
+            n > 5, lambda: x, lambda: x * ones(n + 9)
+        )
+
+    for f in (in_a_loop, in_branches):
+        compiled = phix.jit(f, input_spec=[phix.spec([], "int64"), None])
+        for n in (3, 4):
+            found = compiled(phix.to_tensor(n), np.float64(0.5))
+            assert [v.item() for v in found] == [
+                v.item() for v in f(n, phix.to_tensor(np.float64(0.5)))
+            ]
+    assert compiled(phix.to_tensor(-1), np.float64(0.5))[0].item() == 0.5  # what is not run

@@ -65,7 +65,7 @@ def close(found: Any, wanted: Any, tolerance: float = 1e-5) -> None:
 def test_the_text_says_where_and_how() -> None:
     with toy("toy", WITHOUT["tanh"]):
         x = on("toy", normal(2, 3))
-        lowered = phix.jit(lambda x, s: ops.tanh(x * s) + 1.0).lower(x, 2.0)
+        lowered = phix.jit(lambda x, s: ops.tanh(x * s) + 1.0).lower(x, np.float32(2.0))
         assert list(lowered.sections)[:6] == [
             "graph: traced", "graph: simplify", "graph: recognise", "graph: decompose",
             "graph: simplify primitives", "graph: choose kernels",

@@ -114,7 +114,7 @@ def test_a_value_is_not_given_away(name: str, transform: str) -> None:
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (float, ["a Python number", "vjp (float32[])", "ops.sin", "stop_gradient"]),
+        (float, ["a Python number", "vjp (float64[])", "ops.sin", "stop_gradient"]),
         (np.asarray, ["a NumPy array", "np.sin(x)", "ops.stack", "pure_callback", "stop_gradient"]),
         (lambda x: f"{x:.2f}", ["a formatted number", "phix.debug.print"]),
     ],
@@ -162,7 +162,7 @@ def test_a_constant_is_meant_by_stop_gradient() -> None:
         return x
 
     phix.grad(f)(2.0)
-    assert text == ["2.0 Tracer<vjp>(float32[])"]
+    assert text == ["2.0 Tracer<vjp>(a Python float)"]
 
 
 def test_pure_callback_is_the_way_to_other_libraries() -> None:

@@ -1,4 +1,4 @@
-"""Arguments of transformations: trees as flat tensors, functions of trees as flat ones."""
+"""Arguments of transformations: trees as flat tensors, names, places, what is handed on beside."""
 
 from __future__ import annotations
 
@@ -9,29 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import context, pytrees, tensor_kinds
+from phix.core import pytrees
 from phix.core.conversion import home, lent_tensor, owned_tensor
-from phix.core.dtypes import default_float
 from phix.core.errors import ArgumentError, described
 from phix.core.graph import Graph
-from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase, Tracer
-from phix.core.transforms import transforms
+from phix.core.weak import Weak, digits, strong, weak
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 
 _SCALARS = (bool, int, float, complex)
 # The structures of one tensor, and of a call with one.
-_LEAF, _ONE_ARGUMENT = pytrees.flatten(0)[1], pytrees.flatten(((0,), {}))[1]
+_LEAF, LEAF_ARGUMENT = pytrees.flatten(0)[1], pytrees.flatten(((0,), {}))[1]
 
 
-def _tensor(
+def leaf_tensor(
     value: Any, where: str, place: Place | None = None, make: Callable[..., Any] = owned_tensor
 ) -> TensorBase:
     """A leaf of the arguments as a tensor."""
     if isinstance(value, TensorBase):
-        return value
+        return strong(value)
     is_array = isinstance(value, (*_SCALARS, np.ndarray, np.generic))
     if is_array or hasattr(value, "__dlpack__") or _is_table(value):
         return make(value, place)
@@ -68,95 +66,22 @@ def _as_tree(value: Any) -> str:
 
 def flat_tensors(tree: Any, where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
     """The leaves of a tree as tensors that own their memory: arrays are copied."""
-    if type(tree) is Tensor or isinstance(tree, Tracer):  # as most results are
-        return [tree], _LEAF
+    if type(tree) is Tensor or (isinstance(tree, Tracer) and not isinstance(tree, Weak)):
+        return [tree], _LEAF  # as most results are
     leaves, treedef = pytrees.flatten(tree)
     place = home(leaves)
-    return [_tensor(leaf, where, place) for leaf in leaves], treedef
-
-
-def flat_arguments(args: tuple[Any, ...], where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
-    """As ``flat_tensors`` of these arguments of a call, and none by name."""
-    if len(args) == 1 and type(args[0]) is Tensor:
-        return [args[0]], _ONE_ARGUMENT
-    return flat_tensors((args, {}), where)
-
-
-def lent_tensors(tree: Any, where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
-    """As ``flat_tensors``, for a call that keeps none of them: arrays lend their memory."""
-    leaves, treedef = pytrees.flatten(tree)
-    place = home(leaves)
-    return [_tensor(leaf, where, place, lent_tensor) for leaf in leaves], treedef
+    return [leaf_tensor(leaf, where, place) for leaf in leaves], treedef
 
 
 def flat_specs(tree: Any, where: str) -> tuple[list[MetaTensor], pytrees.TreeDef]:
     """Metas of the arguments: of specs themselves, of tensors theirs."""
     leaves, treedef = pytrees.flatten(tree)
-    metas = [
-        x if isinstance(x, MetaTensor) else _tensor(x, where, None, lent_tensor).meta
-        for x in leaves
-    ]
-    return metas, treedef
+    return [leaf_meta(x, where) for x in leaves], treedef
 
 
-class Flattened:
-    """A function of trees as one of flat tensors; remembers the structure of what it gave."""
-
-    def __init__(self, function: Callable[..., Any], treedef: pytrees.TreeDef, where: str) -> None:
-        self.function, self.treedef, self.where = function, treedef, where
-        self.out_tree: Any = None
-        self.aux: Any = None
-
-    def __call__(self, *flat: Any) -> list[TensorBase]:
-        args, kwargs = pytrees.unflatten(self.treedef, flat)
-        outs, self.out_tree = flat_tensors(self.function(*args, **kwargs), self.where)
-        return outs
-
-
-class FlattenedDense(Flattened):
-    """The same where derivatives of the results are taken: tensors of other kinds are made dense,
-    since what numbers their rows has no derivative."""
-
-    def __call__(self, *flat: Any) -> list[TensorBase]:
-        args, kwargs = pytrees.unflatten(self.treedef, flat)
-        result = tensor_kinds.dense_tree(self.function(*args, **kwargs))
-        outs, self.out_tree = flat_tensors(result, self.where)
-        return outs
-
-
-def meta_key(meta: MetaTensor) -> tuple[Any, ...]:
-    """What is equal for metas of which one trace serves both."""
-    dims = (d if isinstance(d, int) else d.key for d in meta.dims)
-    return (meta.dtype, meta.varying, *dims) if meta.varying else (meta.dtype, *dims)
-
-
-class Graphs:
-    """The graphs of a function, made once for each kind of arguments, as those of ``jit``.
-
-    A graph that closes over tensors is made anew for each call: next time it may be others.
-    """
-
-    def __init__(self) -> None:
-        self.found: dict[Any, tuple[Any, Any, Any]] = {}
-
-    def of(self, run: Flattened, leaves: Sequence[TensorBase], settings: Any) -> Any:
-        """The graph, what it closes over, and the structure of the result.
-
-        ``settings`` are what else it depends on; if they cannot be hashed, nothing is kept.
-        """
-        metas = [x.meta for x in leaves]
-        around = (context.bound_axes(), is_checking(), default_float())
-        key = (run.treedef, settings, *around, *map(meta_key, metas))
-        try:
-            found = self.found.get(key)
-        except TypeError:
-            return (*transforms().trace(run, metas), run.out_tree)
-        if found is None:
-            graph, closed = transforms().trace(run, metas)
-            found = (graph, closed, run.out_tree)
-            if not closed:
-                self.found[key] = found
-        return found
+def leaf_meta(value: Any, where: str) -> MetaTensor:
+    is_spec = isinstance(value, MetaTensor)
+    return value if is_spec else leaf_tensor(value, where, None, lent_tensor).meta
 
 
 def function_name(function: Callable[..., Any]) -> str:
@@ -232,6 +157,8 @@ def split_aux(function: Callable[..., Any], has_aux: bool) -> tuple[Any, Callabl
 def _surfaced(value: Any) -> Any:
     """An aux value as the caller's interpreter knows it: out of the ended transformation."""
     surfaced: Any = value
+    if isinstance(value, Weak):
+        return strong(weak(_surfaced(digits(value))))
     while isinstance(surfaced, TensorBase) and not isinstance(surfaced, Tensor):
         tracer: Any = surfaced
         if tracer.interpreter.alive or not hasattr(tracer, "value"):

@@ -6,8 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any, overload
 
-from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
+from phix.api.arguments import function_name
+from phix.api.flattened import Flattened, Graphs
 from phix.api.signatures import P, R
+from phix.api.weak_arguments import taken
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DTypeError
@@ -95,7 +97,7 @@ def autocast(
     @named("autocast")
     def in_mixed_precision(*args: Any, **kwargs: Any) -> Any:
         name = function_name(function)
-        leaves, treedef = flat_tensors((args, kwargs), name)
+        leaves, treedef = taken((args, kwargs), name)
         run = Flattened(function, treedef, f"the result of {name}")
         graph, closed, out_tree = graphs.of(run, leaves, ())
         return pytrees.unflatten(out_tree, rewrite(graph, policy)(*leaves, *closed))

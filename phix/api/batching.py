@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Union
 
 from phix import ops
-from phix.api.arguments import Flattened, flat_tensors, function_name
+from phix.api.arguments import flat_tensors, function_name
+from phix.api.flattened import Flattened
 from phix.api.signatures import P, R, X
+from phix.api.weak_arguments import taken
 from phix.core import context, pytrees
 from phix.core import dims as dm
 from phix.core import dtypes as dt
@@ -83,7 +85,7 @@ def vmap(
         where = f"vmap of {function_name(function)}"
         if context.is_tracked(axis_name):
             raise ArgumentError(f"{where}: a mesh has the axis {axis_name!r}; take another name")
-        flat, treedef = flat_tensors((args, kwargs), where)
+        flat, treedef = taken((args, kwargs), where)
         prefix = in_axes if isinstance(in_axes, int) or in_axes is None else tuple(in_axes)
         axes = pytrees.broadcast_prefix(prefix, args, f"{where}: in_axes")
         axes += [0] * (len(flat) - len(axes))

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api.arguments import Flattened, flat_tensors, function_name
+from phix.api.arguments import flat_tensors, function_name
+from phix.api.flattened import Flattened, FlattenedBranch
 from phix.api.signatures import R
+from phix.api.weak_arguments import Structure, taken
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
@@ -18,11 +20,10 @@ from phix.core.transforms import transforms
 
 
 def traced_like(
-    function: Callable[..., Any], args: Sequence[Any], leaves: Sequence[Any], where: str
+    function: Callable[..., Any], structure: Structure, leaves: Sequence[Any], where: str
 ) -> tuple[Graph, list[Any], Any]:
-    """The graph of ``function`` of trees like ``args``, what it closes over, its result's tree."""
-    _, treedef = pytrees.flatten((tuple(args), {}))
-    run = Flattened(function, treedef, f"the result of {where}")
+    """The graph of ``function`` of such arguments, what it closes over, its result's tree."""
+    run = Flattened(function, structure, f"the result of {where}")
     graph, closed = transforms().trace(run, [x.meta for x in leaves])
     return graph, closed, run.out_tree
 
@@ -90,17 +91,36 @@ def single(value: Any, where: str) -> TensorBase:
 
 
 def _choose(index: Any, branches: Sequence[Any], operands: Any, where: str) -> Any:
-    leaves, _ = flat_tensors((tuple(operands), {}), where)
-    traced = [traced_like(f, operands, leaves, function_name(f)) for f in branches]
-    out_tree = traced[0][2]
-    for function, (_, _, tree) in zip(branches, traced):
-        check_tree(tree, out_tree, f"{where}: branch {function_name(function)}")
-    closed = [values for _, values, _ in traced]
-    graphs = [
-        taking_all(graph, leaves, closed, number) for number, (graph, _, _) in enumerate(traced)
-    ]
+    leaves, structure = taken((tuple(operands), {}), where)
+    runs = [FlattenedBranch(f, structure, f"the result of {function_name(f)}") for f in branches]
+    metas = [x.meta for x in leaves]
+    traced = [transforms().trace(run, metas) for run in runs]
+    out_tree = runs[0].out_tree
+    for function, run in zip(branches, runs):
+        check_tree(run.out_tree, out_tree, f"{where}: branch {function_name(function)}")
+    for n, run in enumerate(runs):
+        wanted = _dtypes_beside(n, runs, traced)
+        if any(wanted):
+            run.dtypes = wanted
+            traced[n] = transforms().trace(run, metas)
+    closed = [values for _, values in traced]
+    graphs = [taking_all(graph, leaves, closed, number) for number, (graph, _) in enumerate(traced)]
     outs = ops.branch(index, [*leaves, *(v for values in closed for v in values)], graphs)
     return pytrees.unflatten(out_tree, outs)
+
+
+def _dtypes_beside(number: int, runs: Sequence[FlattenedBranch], traced: Sequence[Any]) -> Any:
+    """For each result of a branch that is a number, the dtype of the tensor that another branch
+    gives there, if the number takes that and has another on its own."""
+    own, graph = runs[number].kinds, traced[number][0]
+    found: list[Any] = [None] * len(own)
+    for k, kind in enumerate(own):
+        dtypes = {g.outputs[k].meta.dtype for r, (g, _) in zip(runs, traced) if r.kinds[k] is None}
+        if kind is not None and len(dtypes) == 1:
+            (dtype,) = dtypes
+            takes = dt.promote_weak(dtype, kind) == dtype
+            found[k] = dtype if takes and dtype != graph.outputs[k].meta.dtype else None
+    return found
 
 
 def taking_all(graph: Graph, leaves: Sequence[Any], closed: Sequence[Any], number: int) -> Graph:

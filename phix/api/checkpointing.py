@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from phix import checkpoint_policies, ops
-from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
+from phix.api.arguments import flat_tensors, function_name
+from phix.api.flattened import Flattened, Graphs
 from phix.api.signatures import P, R, X
+from phix.api.weak_arguments import taken
 from phix.core import context, pytrees
 from phix.core.exact_keys import Exact
 from phix.core.given import FUNCTION, INTS, NONE, TEXT, named, takes
@@ -64,7 +66,7 @@ def checkpoint(
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         fixed = {n % len(args): args[n] for n in static if -len(args) <= n < len(args)}
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
-        flat, treedef = flat_tensors((dynamic, kwargs), function_name(function))
+        flat, treedef = taken((dynamic, kwargs), function_name(function))
 
         def of_dynamic(*own: Any, **named: Any) -> Any:
             supply = iter(own)

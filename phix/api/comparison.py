@@ -243,7 +243,7 @@ class _Comparing:
 
     # -- runs --------------------------------------------------------------------------------
     def _arguments(self, leaves: Arrays) -> Any:
-        return pytrees.unflatten(self.tree, [Tensor(x.copy()) for x in leaves])
+        return pytrees.unflatten(self.tree, [Tensor(np.array(x)) for x in leaves])
 
     def _eager(self, leaves: Arrays) -> Arrays:
         return _arrays(self.function(*self._arguments(leaves)))

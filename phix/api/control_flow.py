@@ -7,25 +7,29 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from phix import ops
-from phix.api.arguments import Flattened, flat_tensors, function_name
+from phix.api.arguments import flat_tensors, function_name
 from phix.api.branches import check_tree, single, taking_all, traced_like
+from phix.api.carries import body_graph, met, probed, rounds, taking
+from phix.api.flattened import FlattenedBody
 from phix.api.signatures import ArrayOrNumber, C, R, X, Y
-from phix.core import context, pytrees
+from phix.api.weak_arguments import (
+    kinds_of,
+    like_arguments,
+    structure_of,
+    tree_of,
+)
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.conversion import owned_tensor, tensor_from_scalar
+from phix.core import pytrees
+from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
 from phix.core.given import FLAG, FUNCTION, INT, NONE, SIZE, at_least, takes
-from phix.core.graph import Graph
 from phix.core.slices import from_zero
 from phix.core.tensor import Tensor, TensorBase
 from phix.core.transforms import transforms
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-_NUMBERS: dict[str, Any] = {"bool": bool, "int": int, "float": float, "complex": complex}
 
 
 def _bound(value: Any, where: str) -> Any:
@@ -71,8 +75,9 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
     >>> double(3.0).item(), phix.grad(double)(3.0).item()
     (192.0, 64.0)
     """
-    leaves, graph, closed, tree = _body(body_fun, (), init_val, "while_loop")
-    test, test_closed, _ = traced_like(cond_fun, (init_val,), leaves, function_name(cond_fun))
+    leaves, graph, closed, carry = body_graph(body_fun, (), init_val, "while_loop")
+    given = taking((), init_val, carry)
+    test, test_closed, _ = traced_like(cond_fun, given, leaves, function_name(cond_fun))
     both = [test_closed, closed]
     outs = ops.while_loop(
         leaves,
@@ -80,59 +85,7 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
         taking_all(test, leaves, both, 0),
         taking_all(graph, leaves, both, 1),
     )
-    return pytrees.unflatten(tree, outs)
-
-
-def _body(function: Callable[..., Any], before: tuple[Any, ...], init: Any, where: str) -> Any:
-    """The flat carry, the graph of a loop's body, what it closes over, the tree of the carry.
-
-    The body takes the tensors ``before`` and the carry, and gives back the carry.
-    """
-    leaves, tree = flat_tensors(init, where)
-    for _ in _rounds(leaves):
-        graph, closed, out_tree = traced_like(
-            function, (*before, init), [*before, *leaves], function_name(function)
-        )
-        check_tree(out_tree, tree, f"{where}: body_fun")
-        leaves, changed = _met(init, leaves, graph, where)
-        if not changed:
-            break
-    return leaves, graph, closed, tree
-
-
-def _rounds(leaves: Sequence[Any]) -> range:
-    """How often a body is traced at most: once more where a Python number takes the dtype of the
-    carry, and as often as a carry turns out to differ along one more axis of a mesh."""
-    return builtins.range(2 + len(leaves) * len(context.context.tracked))
-
-
-def _met(init: Any, leaves: list[Any], graph: Graph, where: str) -> tuple[list[Any], bool]:
-    """Initial values that are Python numbers take the dtype the body gives back; those that are the
-    same on all parts of a mesh, where the body's are not, are each part's own from the start.
-
-    Raises:
-        DTypeError: a float would lose its fraction, or a real number become a complex one, which
-            compares and prints in another way from there on.
-    """
-    raw = pytrees.leaves(init)
-    changed = False
-    for i, (value, out) in enumerate(zip(raw, graph.outputs)):
-        dtype = out.meta.dtype
-        if isinstance(value, (bool, int, float, complex)) and leaves[i].dtype != dtype:
-            kinds = (dt.kind(leaves[i].dtype), dt.kind(dtype))
-            if kinds[0] != kinds[1] and ("complex" in kinds or kinds[0] == "float"):
-                raise DTypeError(
-                    f"{where}: the carry begins as the Python number {value!r}, a {kinds[0]}, and "
-                    f"the body gives {out.meta} back; begin with a number of that kind, as in "
-                    f"{_NUMBERS[kinds[1]](value.real)!r}, or cast what the body gives"
-                )
-            leaves[i] = tensor_from_scalar(value, dtype)
-            changed = True
-        if context.context.tracked:
-            for axis in sorted(out.meta.varying - leaves[i].meta.varying):
-                leaves[i] = ops.pvary(leaves[i], axis)
-                changed = True
-    return leaves, changed
+    return like_arguments(carry, outs)
 
 
 @overload
@@ -182,9 +135,9 @@ def fori_loop(
         step = lambda v, i: (body_fun(i, v), None)  # noqa: E731
         return scan(step, init_val, steps, unroll=unroll)[0]
     lower, upper = _bound(lower, "fori_loop: lower"), _bound(upper, "fori_loop: upper")
-    leaves, graph, closed, tree = _body(body_fun, (lower,), init_val, "fori_loop")
+    leaves, graph, closed, carry = body_graph(body_fun, (lower,), init_val, "fori_loop")
     outs = ops.fori_loop(lower, upper, leaves, closed, graph, length)
-    return pytrees.unflatten(tree, outs)
+    return like_arguments(carry, outs)
 
 
 class _Walk(TypedDict, total=False):
@@ -255,22 +208,24 @@ def scan(
     (6, [1, 3, 6])
     """
     _check_unroll("scan", unroll)
-    leaves, _ = flat_tensors(init, "scan: init")
+    leaves, carry = probed(init, "scan: init")
     rows, _ = flat_tensors(xs, "scan: xs")
     steps = _length(rows, length)
     if unroll > 1 and isinstance(steps, int) and steps % unroll == 0 and steps > unroll:
         return _unrolled(f, init, xs, steps, reverse, unroll)
     slices = [x.meta.with_dims(x.meta.dims[1:]) for x in rows]
-    for _ in _rounds(leaves):
-        run = Flattened(f, pytrees.flatten(((init, xs), {}))[1], "the result of scan's f")
+    for _ in rounds(leaves):
+        kinds = kinds_of(carry)
+        given = structure_of(pytrees.flatten(((init, xs), {}))[1], [*kinds, *[None] * len(rows)])
+        run = FlattenedBody(f, given, "the result of scan's f", kinds)
         graph, closed = transforms().trace(run, [*(c.meta for c in leaves), *slices])
         carry_tree, y_tree = _pair(run.out_tree)
-        check_tree(carry_tree, pytrees.flatten(init)[1], "scan: the carry of f")
-        leaves, changed = _met(init, leaves, graph, "scan")
+        check_tree(carry_tree, tree_of(carry), "scan: the carry of f")
+        carry, changed = met(init, leaves, carry, graph, run, 0, "scan")
         if not changed:
             break
     final, ys = ops.scan(leaves, rows, closed, graph, steps, reverse)
-    return pytrees.unflatten(carry_tree, final), pytrees.unflatten(y_tree, ys)
+    return like_arguments(carry, final), pytrees.unflatten(y_tree, ys)
 
 
 def _check_unroll(where: str, unroll: Any) -> None:

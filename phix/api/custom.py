@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 from phix import ops
-from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
+from phix.api.arguments import flat_tensors, function_name
+from phix.api.flattened import Flattened, Graphs
 from phix.api.signatures import P, R, X
+from phix.api.weak_arguments import given_back, taken, tree_of
 from phix.core import context, pytrees
 from phix.core import dims as dm
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
@@ -100,7 +102,7 @@ class ReverseRule(CustomRule):
     places: tuple[int, ...]
 
     def forward(self, *operands: Any) -> Any:
-        args = pytrees.unflatten(self.in_tree, operands)
+        args, _ = given_back(self.in_tree, operands)
         with context.by_user():
             result = self.fwd(*_woven(args, self.places, self.fixed.values))
         if not (isinstance(result, tuple) and len(result) == 2):
@@ -109,11 +111,11 @@ class ReverseRule(CustomRule):
                 f"found {type(result).__name__}"
             )
         outs = self.leaves(result[0], "the forward rule", self.out_tree)
-        residuals, tree = flat_tensors(result[1], f"the residuals of {self.name}")
+        residuals, tree = taken(result[1], f"the residuals of {self.name}")
         metas = [x.meta for x in operands]
 
         def backward(residuals: Any, cts: Any) -> Any:
-            held = pytrees.unflatten(tree, residuals)
+            held = given_back(tree, residuals)
             with context.by_user():
                 grads = self.bwd(*self.fixed.values, held, pytrees.unflatten(self.out_tree, cts))
             return self.gradients(grads, metas)
@@ -122,7 +124,7 @@ class ReverseRule(CustomRule):
 
     def gradients(self, grads: Any, metas: Sequence[Any]) -> list[Any]:
         """One for each operand; None for an argument, or a leaf, stands for zeros."""
-        args = pytrees.unflatten(self.in_tree, metas)
+        args, _ = pytrees.unflatten(tree_of(self.in_tree), metas)
         if not isinstance(grads, (tuple, list)) or len(grads) != len(args):
             found = f"{len(grads)}" if isinstance(grads, (tuple, list)) else type(grads).__name__
             raise ArgumentError(
@@ -147,7 +149,7 @@ class ForwardRule(CustomRule):
     rule: Callable[..., Any]
 
     def tangents(self, primals: Any, tangents: Any) -> Any:
-        trees = [pytrees.unflatten(self.in_tree, values) for values in (primals, tangents)]
+        trees = [given_back(self.in_tree, values)[0] for values in (primals, tangents)]
         with context.by_user():
             result = self.rule(*self.fixed.values, *trees)
         if not (isinstance(result, tuple) and len(result) == 2):
@@ -205,13 +207,12 @@ class _Custom(Generic[P, R]):
                 "Pass the tensor as an argument like others, and give it no derivative"
             )
         rest = tuple(a for i, a in enumerate(args) if i not in places)
-        flat, in_tree = flat_tensors(rest, name)
+        flat, in_tree = taken((rest, {}), name)
 
         def of_rest(*own: Any) -> Any:
             return self.function(*_woven(own, places, fixed.values))
 
-        _, treedef = pytrees.flatten((rest, {}))
-        run = Flattened(of_rest, treedef, f"the result of {name}")
+        run = Flattened(of_rest, in_tree, f"the result of {name}")
         if context.is_eager() and not any(isinstance(x, Tracer) for x in flat):
             outs = run(*flat)
             return pytrees.unflatten(run.out_tree, outs)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from phix.api.arguments import check_places, flat_tensors, function_name
+from phix.api.arguments import check_places, function_name
 from phix.api.jitted import Jitted, Known, around, call_key
 from phix.api.lowered import Traced
 from phix.api.retracing import CallKind
 from phix.api.signatures import P, R
+from phix.api.weak_arguments import taken
 from phix.core import context, donation, pytrees
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, Tracer, tensor_of
@@ -27,7 +28,7 @@ class Donating(Jitted[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         gifts = self._gifts(args)
         dynamic, static = self._split(args, kwargs)
-        flat, treedef = flat_tensors(dynamic, function_name(self.function))
+        flat, treedef = taken(dynamic, function_name(self.function))
         if not gifts or not context.is_eager() or any(isinstance(x, Tracer) for x in flat):
             return self._call(args, kwargs)
         tensors: Any = flat

@@ -8,14 +8,8 @@ from typing import Any, Concatenate, Literal, Union, overload
 
 import numpy as np
 
-from phix.api.arguments import (
-    Flattened,
-    FlattenedDense,
-    flat_arguments,
-    flat_tensors,
-    function_name,
-    split_aux,
-)
+from phix.api.arguments import flat_tensors, function_name, split_aux
+from phix.api.flattened import Flattened, FlattenedDense
 from phix.api.signatures import (
     A,
     ArrayOrNumber,
@@ -29,11 +23,12 @@ from phix.api.signatures import (
     X,
     Y,
 )
+from phix.api.weak_arguments import like_arguments, taken, taken_arguments, tree_of
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor, tensor_place
-from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.errors import ArgumentError, DifferentiationError, DTypeError, ShapeError
 from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase
@@ -109,7 +104,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     >>> pullback(2.0)[0].item()
     2.0
     """
-    flat, treedef = flat_tensors((primals, {}), function_name(function))
+    flat, treedef = taken((primals, {}), function_name(function))
     for x in flat:
         as_differentiable(x, "vjp")
     wrapped, aux_of = split_aux(function, has_aux)
@@ -125,10 +120,24 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
                 f"{ct_tree}"
             )
         fitted = [_fit_cotangent(c, o) for c, o in zip(cts, outs)]
-        return pytrees.unflatten(treedef, pull(fitted, any_kind=True))[0]
+        return like_arguments(treedef, pull(fitted, any_kind=True))[0]
 
     out = pytrees.unflatten(run.out_tree, outs)
     return (out, pullback, aux_of()) if has_aux else (out, pullback)
+
+
+def in_dtype(x: TensorBase, dtype: np.dtype, what: str) -> Any:
+    """A tangent or cotangent in the dtype that it must have.
+
+    Raises:
+        DTypeError: it is complex, and that is not.
+    """
+    if dt.is_complex(x.dtype) and not dt.is_complex(dtype):
+        raise DTypeError(
+            f"{what} of what is {dtype} is complex, found {x.meta}; give its real part, or cast "
+            "the argument to a complex dtype"
+        )
+    return x if x.dtype == dtype else x.astype(dtype)
 
 
 def _fit_cotangent(ct: TensorBase, out: TensorBase) -> Any:
@@ -136,7 +145,7 @@ def _fit_cotangent(ct: TensorBase, out: TensorBase) -> Any:
         raise ShapeError(
             f"the cotangent of a result {out.meta} must have its dims, found {ct.meta}"
         )
-    return ct if ct.dtype == out.dtype else ct.astype(out.dtype)
+    return in_dtype(ct, out.dtype, "the cotangent")
 
 
 @overload
@@ -171,9 +180,9 @@ def jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool
     >>> phix.jvp(phix.ops.sin, (0.0,), (2.0,))[1].item()
     2.0
     """
-    flat, treedef = flat_tensors((tuple(primals), {}), function_name(function))
-    flat_t, tangent_tree = flat_tensors((tuple(tangents), {}), "the tangents")
-    if treedef != tangent_tree:
+    flat, treedef = taken((tuple(primals), {}), function_name(function))
+    flat_t, tangent_tree = taken((tuple(tangents), {}), "the tangents")
+    if tree_of(treedef) != tree_of(tangent_tree):
         raise ArgumentError(f"jvp: primals are {treedef}, tangents {tangent_tree}; match them")
     for x in flat:
         as_differentiable(x, "jvp")
@@ -192,7 +201,7 @@ def _fit_tangent(t: TensorBase, x: TensorBase) -> Any:
             f"jvp: the tangent of a primal {x.meta} must have its dims, found {t.meta}"
         )
     check_tangent(t.meta, x.meta, "jvp")
-    return t if t.dtype == x.dtype else t.astype(x.dtype)
+    return in_dtype(t, x.dtype, "jvp: the tangent")
 
 
 @overload
@@ -270,14 +279,14 @@ def _with_gradient(
                 full[place] = value
             return wrapped(*full, **kwargs)
 
-        flat, treedef = flat_arguments(tuple(map(args.__getitem__, places)), name)
+        flat, treedef = taken_arguments(tuple(map(args.__getitem__, places)), name)
         for x in flat:
             as_differentiable(x, "grad")
         run = Flattened(of_chosen, treedef, where)
         outs, pull = reverse.vjp(run, flat)
         _check_scalar(outs, function)
         ones = [_one(outs[0].dtype, tensor_place(outs[0]))]
-        grads = pytrees.unflatten(treedef, pull(ones, any_kind=True))[0]
+        grads = like_arguments(treedef, pull(ones, any_kind=True))[0]
         value = pytrees.unflatten(run.out_tree, outs)
         found = grads[0] if isinstance(argnums, int) else grads
         return ((value, aux_of()), found) if has_aux else (value, found)

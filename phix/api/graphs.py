@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from phix.api.arguments import Flattened, argument_names, flat_specs, function_name
+from phix.api.arguments import argument_names, function_name
+from phix.api.flattened import Flattened
+from phix.api.weak_arguments import traced_specs
 from phix.core import pytrees
 from phix.core.errors import GraphError
 from phix.core.given import FUNCTION, LIST, NAMES, NONE, TEXT, Kind, named, takes
@@ -51,7 +53,7 @@ def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
 
 def trace(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Graph, pytrees.TreeDef]:
     """The graph of ``function``, and the structure of its result."""
-    metas, treedef = flat_specs((args, kwargs), function_name(function))
+    metas, treedef = traced_specs((args, kwargs), function_name(function))
     flat = Flattened(function, treedef, f"the result of {function_name(function)}")
     graph = stage.trace(flat, metas, argument_names(function, args, kwargs))
     warn_of_unrolled_loops(graph.equations)

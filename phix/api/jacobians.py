@@ -7,10 +7,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 from phix import ops
-from phix.api.arguments import FlattenedDense, flat_specs, flat_tensors, function_name, split_aux
+from phix.api.arguments import flat_tensors, function_name, split_aux
 from phix.api.batching import vmap
-from phix.api.gradients import Argnums, argument_places, as_differentiable, grad, jvp, vjp
+from phix.api.flattened import FlattenedDense
+from phix.api.gradients import (
+    Argnums,
+    argument_places,
+    as_differentiable,
+    grad,
+    in_dtype,
+    jvp,
+    vjp,
+)
 from phix.api.signatures import A, Function, OfArray, OfTensor, P, R
+from phix.api.weak_arguments import like_arguments, taken, taken_specs, tree_of
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
@@ -63,7 +73,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     (2.0, 3.0)
     """
     name = function_name(function)
-    values, in_tree = flat_tensors((primals, {}), name)
+    values, in_tree = taken((primals, {}), name)
     for x in values:
         as_differentiable(x, "linearize")
     wrapped, aux_of = split_aux(function, has_aux)
@@ -81,14 +91,14 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
 
     @leaving_phix
     def f_jvp(*tangents: Any) -> Any:
-        given, tree = flat_tensors((tangents, {}), "the tangents")
-        if tree != in_tree:
+        given, tree = taken((tangents, {}), "the tangents")
+        if tree_of(tree) != tree_of(in_tree):
             raise ArgumentError(f"linearize: the arguments are {in_tree}, the tangents {tree}")
         for t, x in zip(given, values):
             if not dm.same_shape(t.meta.dims, x.meta.dims):
                 raise ShapeError(f"the tangent of {x.meta} must have its dims, found {t.meta}")
             check_tangent(t.meta, x.meta, "linearize")
-        fitted = [t if t.dtype == x.dtype else t.astype(x.dtype) for t, x in zip(given, values)]
+        fitted = [in_dtype(t, x.dtype, "the tangent") for t, x in zip(given, values)]
         return pytrees.unflatten(run.out_tree, graph(*fitted))
 
     return (out, f_jvp, aux_of()) if has_aux else (out, f_jvp)
@@ -141,7 +151,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
     [3.0, 30.0]
     """
     name = function_name(function)
-    metas, in_tree = flat_specs((primals, {}), name)
+    metas, in_tree = taken_specs((primals, {}), name)
     run = FlattenedDense(function, in_tree, f"the result of {name}")
     traced = stage.trace(run, metas)
     count = len(metas)
@@ -159,12 +169,9 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
         cts, tree = flat_tensors(ct, "the cotangent")
         if tree != run.out_tree:
             raise ArgumentError(f"linear_transpose: the result is {run.out_tree}, found {tree}")
-        fitted = [
-            c if c.dtype == a.meta.dtype else c.astype(a.meta.dtype)
-            for c, a in zip(cts, traced.outputs)
-        ]
+        fitted = [in_dtype(c, a.meta.dtype, "the cotangent") for c, a in zip(cts, traced.outputs)]
         nothing = [zeros_of(m) for m in metas]
-        return pytrees.unflatten(in_tree, graph(*nothing, *fitted))[0]
+        return like_arguments(in_tree, graph(*nothing, *fitted))[0]
 
     return transposed
 

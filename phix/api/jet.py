@@ -8,8 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api.arguments import FlattenedDense, flat_tensors, function_name
+from phix.api.arguments import flat_tensors, function_name
+from phix.api.flattened import FlattenedDense
+from phix.api.gradients import in_dtype
 from phix.api.signatures import OfArray, OfTensor, P, R
+from phix.api.weak_arguments import taken
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
@@ -51,7 +54,7 @@ def jet(function: Callable[..., R], primals: Sequence[Any], series: Sequence[Any
     (1.0, 2.0, 4.0, 8.0)
     """
     name = f"jet of {function_name(function)}"
-    flat, treedef = flat_tensors((tuple(primals), {}), name)
+    flat, treedef = taken((tuple(primals), {}), name)
     rows = _rows(tuple(primals), tuple(series), name)
     order = _order(rows, name)
     run = FlattenedDense(function, treedef, f"the result of {function_name(function)}")
@@ -118,7 +121,7 @@ def _coefficient(x: TensorBase, given: Any, k: int, name: str) -> Any:
             f"{name}: derivative {k} of a primal {x.meta} must have its dims, found {d.meta}"
         )
     check_tangent(d.meta, x.meta, name)
-    d = d if d.dtype == x.dtype else ops.cast(d, x.dtype)
+    d = in_dtype(d, x.dtype, f"{name}: derivative {k}")
     return d if k == 1 else d / math.factorial(k)
 
 

@@ -10,13 +10,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic
 
-from phix.api.arguments import flat_specs, flat_tensors, function_name, lent_tensors, meta_key
+from phix.api.arguments import function_name
 from phix.api.flat_calls import MISS, FlatCall, flat_call
+from phix.api.flattened import meta_key
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import CallKind, explanation
 from phix.api.signatures import P, R
 from phix.api.sizes import Pattern, Sizes
+from phix.api.weak_arguments import (
+    Structure,
+    as_declared,
+    lent,
+    specs_of,
+    taken,
+    taken_specs,
+    tree_of,
+)
 from phix.core import collector, context, pickling, pytrees, rewrites, stack
 from phix.core.arrays import all_apart
 from phix.core.context import deciding
@@ -152,7 +162,7 @@ class Jitted(Generic[P, R]):
         """The way for all arguments; those in plain containers are known by the key ``plain``."""
         dynamic, static = self._split(args, kwargs)
         name = function_name(self.function)
-        flat, treedef = lent_tensors(dynamic, name)
+        flat, treedef = lent(dynamic, name)
         tensors: Any = flat
         runs = context.current() is _EAGER and not any(isinstance(x, Tracer) for x in flat)
         key = (plain or call_key((treedef, static), tensors)) if runs else None
@@ -174,7 +184,7 @@ class Jitted(Generic[P, R]):
         with collector.paused():
             found = self._found(call, ready) if runs else ready(self._traced(call))
         if found.launch is None:
-            return found.traced.replay(flat_tensors(dynamic, name)[0])
+            return found.traced.replay(taken(dynamic, name)[0])
         outs, self._known[key] = self._first(call, found, ready, tensors)
         return found.traced.rebuild(outs)
 
@@ -223,6 +233,8 @@ class Jitted(Generic[P, R]):
 
     def _split(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         """The arguments that are traced, and those that are static, with their places."""
+        if self.input_spec is not None:
+            args = tuple(map(as_declared, args, self.input_spec)) + args[len(self.input_spec) :]
         if not self.static_argnums and not self.static_argnames:
             return (args, kwargs), ()
         places = {n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)}
@@ -252,14 +264,14 @@ class Jitted(Generic[P, R]):
     def _trace_key(self, call: CallKind) -> Any:
         metas: Any = call.metas
         if self.input_spec is not None:  # one trace for every size of what is declared
-            args, kwargs = pytrees.unflatten(call.treedef, metas)
+            args, kwargs = specs_of(call.treedef, metas)
             as_given = [a for a, d in zip(args, self.input_spec) if d is None]
             metas = pytrees.leaves((as_given, kwargs))
         kinds = tuple(map(meta_key, metas))
         return (call.treedef, call.static, kinds, *call.around())
 
     def _trace(self, call: CallKind, asked: CallKind) -> Traced:
-        specs = pytrees.unflatten(call.treedef, call.metas)
+        specs = specs_of(call.treedef, call.metas)
         if self.input_spec is not None:
             specs = (_declared(self.input_spec, specs[0], self.function), specs[1])
         if self.most_traces is not None and self.trace_count >= self.most_traces:
@@ -282,7 +294,7 @@ class Jitted(Generic[P, R]):
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The steps from the traced graph to machine code for these arguments or specs."""
         dynamic, static = self._split(args, kwargs)
-        metas, treedef = flat_specs(dynamic, function_name(self.function))
+        metas, treedef = taken_specs(dynamic, function_name(self.function))
         traced = self._traced(CallKind(treedef, tuple(metas), static, *around()))
         return Lowered(traced, treedef, metas, places_of(pytrees.flatten(dynamic)[0]))
 
@@ -304,7 +316,7 @@ class Jitted(Generic[P, R]):
                 return f"{function_name(self.function)}: never traced"
             return self._explained(self._calls[:-1], self._calls[-1])
         dynamic, static = self._split(args, kwargs)
-        metas, treedef = flat_specs(dynamic, function_name(self.function))
+        metas, treedef = taken_specs(dynamic, function_name(self.function))
         call = CallKind(treedef, tuple(metas), static, *around())
         if self._is_traced(call):
             return f"{function_name(self.function)}: a call with these arguments is not traced anew"
@@ -386,10 +398,10 @@ def _spread(tree: Any, leaves: list[Any]) -> Any:
     return (kind, names, *[_spread(part, leaves) for part in parts])
 
 
-def _order(treedef: pytrees.TreeDef, count: int) -> Callable[[list[Any]], Any] | None:
+def _order(treedef: Structure, count: int) -> Callable[[list[Any]], Any] | None:
     """What picks the leaves that ``_spread`` gives in the tree's order; None: they are in it."""
     numbers: list[int] = []
-    _spread(pytrees.unflatten(treedef, range(count))[0], numbers)
+    _spread(pytrees.unflatten(tree_of(treedef), range(count))[0], numbers)
     order = sorted(range(count), key=numbers.__getitem__)
     return None if order == list(range(count)) else operator.itemgetter(*order)
 

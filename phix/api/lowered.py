@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from phix import ops
-from phix.api.arguments import flat_tensors, lent_tensors
+from phix.api.weak_arguments import Structure, fitted
 from phix.core import context, pickling, pytrees
 from phix.core.arrays import all_apart
+from phix.core.conversion import owned_tensor
 from phix.core.dims import Symbol
 from phix.core.engines import Explanation
 from phix.core.errors import ArgumentError
@@ -89,7 +90,7 @@ class Lowered:
     def __init__(
         self,
         traced: Traced,
-        treedef: pytrees.TreeDef,
+        treedef: Structure,
         metas: list[MetaTensor],
         places: tuple[Homes, Place],
     ) -> None:
@@ -263,14 +264,15 @@ class CompiledFunction:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         traced, wanted = self._traced, self._treedef
-        tensors, found = lent_tensors((args, kwargs), "a compiled function")
+        tensors, found = fitted((args, kwargs), "a compiled function", wanted)
         if found != wanted:
             raise ArgumentError(
                 f"compiled for arguments of structure {wanted}, found {found}; leave static "
                 "arguments out, or lower the function for these arguments"
             )
         if not can_run(traced.compiled) or any(isinstance(x, Tracer) for x in tensors):
-            return traced.replay(flat_tensors((args, kwargs), "a compiled function")[0])
+            own, _ = fitted((args, kwargs), "a compiled function", wanted, owned_tensor)
+            return traced.replay(own)
         known: Any = tensors
         arrays = [x.data for x in known]
         outs = traced.compiled.launcher(known)(*arrays)

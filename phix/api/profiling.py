@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from phix.api.arguments import function_name, lent_tensors
+from phix.api.arguments import function_name
 from phix.api.jit import jit
 from phix.api.jitted import Jitted
+from phix.api.weak_arguments import lent
 from phix.core import context, libraries
 from phix.core.engines import engine
 from phix.core.errors import ArgumentError
@@ -179,7 +180,7 @@ def profiled(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -
     lowered = jitted.lower(*args, **kwargs)
     compiled, places = lowered._traced.compiled, lowered._places
     graph = lowered.graph
-    tensors, _ = lent_tensors(jitted._split(args, kwargs)[0], name)
+    tensors, _ = lent(jitted._split(args, kwargs)[0], name)
     arrays = [np.ascontiguousarray(x.data) if x.ndim else x.data for x in _on_host(graph, tensors)]
     with compiled.as_asked():
         timed = _engine_of(graph).timed(graph, (True,) * len(arrays))

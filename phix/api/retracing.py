@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from phix.api.weak_arguments import Structure, kinds_of, tree_of
 from phix.core import dims as dm
-from phix.core import pytrees
 from phix.core.exact_keys import Exact
 from phix.core.meta import MetaTensor
 from phix.core.records import dataclass
@@ -19,7 +19,7 @@ _NOTHING = object()
 class CallKind:
     """What a trace is made for: the kinds of the arguments, not their values."""
 
-    treedef: pytrees.TreeDef
+    treedef: Structure
     metas: tuple[MetaTensor, ...]
     static: tuple[tuple[Any, Exact], ...]  # place or name, value
     axes: tuple[tuple[str, Any], ...]  # the named axes in scope
@@ -33,11 +33,17 @@ class CallKind:
 
     def leaves(self, function: Callable[..., Any]) -> dict[str, MetaTensor]:
         """The meta of each leaf by its path, as in ``params['w'][0]``."""
+        return dict(zip(self._paths(function), self.metas))
+
+    def numbers(self, function: Callable[..., Any]) -> dict[str, type | None]:
+        """What each leaf is, if it is a Python number that stays one; by its path."""
+        return dict(zip(self._paths(function), kinds_of(self.treedef)))
+
+    def _paths(self, function: Callable[..., Any]) -> list[str]:
         names = parameter_names(function)
         fixed = {p for p, _ in self.static if isinstance(p, int)}
         free = [n for n in range(len(names) + len(self.metas)) if n not in fixed]
-        paths = self.treedef.paths()
-        return {_path(p, names, free): m for p, m in zip(paths, self.metas)}
+        return [_path(p, names, free) for p in tree_of(self.treedef).paths()]
 
     def settings(self, function: Callable[..., Any]) -> dict[str, Any]:
         """The value of each static argument by its name."""
@@ -91,9 +97,12 @@ def _short(value: Any) -> str:
 
 def _leaves(old: CallKind, new: CallKind, function: Callable[..., Any]) -> Iterator[str]:
     before, now = old.leaves(function), new.leaves(function)
+    was, is_ = old.numbers(function), new.numbers(function)
     for path, meta in now.items():
         if path not in before:
             yield f"{path} is new: {meta}"
+        elif was[path] != is_[path]:
+            yield f"{path} is {_named(is_[path], meta)}, was {_named(was[path], before[path])}"
         elif meta.dtype != before[path].dtype:
             yield f"{path} has dtype {meta.dtype}, had {before[path].dtype}"
         elif _text(meta) != _text(before[path]):
@@ -101,8 +110,13 @@ def _leaves(old: CallKind, new: CallKind, function: Callable[..., Any]) -> Itera
     for path, meta in before.items():
         if path not in now:
             yield f"{path} is missing: it was {meta}"
-    if old.treedef != new.treedef and set(before) == set(now):
-        yield f"the arguments have structure {new.treedef}, had {old.treedef}"
+    structures = tree_of(new.treedef), tree_of(old.treedef)
+    if structures[0] != structures[1] and set(before) == set(now):
+        yield f"the arguments have structure {structures[0]}, had {structures[1]}"
+
+
+def _named(kind: type | None, meta: MetaTensor) -> str:
+    return f"the tensor {meta}" if kind is None else f"a Python {kind.__name__}"
 
 
 def _text(meta: MetaTensor) -> str:
@@ -149,6 +163,8 @@ def _remedy(found: Sequence[str], learns: bool) -> str:
         return "Declare the dims that vary unknown: input_spec=[phix.spec([-1, ...])]"
     if any(line.startswith("static argument") for line in found):
         return "Pass what varies as a tensor, if the trace does not depend on it"
+    if any(" Python " in line for line in found):
+        return "Pass numbers of one kind each time, or tensors each time"
     if any(" has dtype " in line for line in found):
         return "Cast the argument before the call"
     return ""

@@ -29,6 +29,7 @@ from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import TensorBase
 
 Function = Callable[..., Any]
+_NEAR_SINC = 1.6  # where the series of sinc is as good as the quotient, and its derivatives better
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
@@ -82,14 +83,15 @@ def nan_to_num(
 
 
 def sinc(x: Any) -> Any:
-    """sin(pi x) / (pi x), and 1 at 0."""
+    """sin(pi x) / (pi x), and 1 at 0. Near 0 by its series, which has derivatives without the
+    quotient's, whose parts cancel there."""
     t = floating(x) * math.pi
-    is_zero = t == 0
-    safe = ops.where(is_zero, 1.0, t)
-    near = 1.0  # at 0 the series has the value and the first thirteen derivatives
-    for k in range(12, 0, -2):
-        near = 1.0 - t * t / (k * (k + 1)) * near
-    return ops.where(is_zero, near, ops.sin(safe) / safe)
+    is_near = ops.abs(t) < _NEAR_SINC
+    close, far = ops.where(is_near, t, 0.0), ops.where(is_near, 1.0, t)
+    series: Any = 1.0
+    for k in range(32, 0, -2):
+        series = 1.0 - close * close / (k * (k + 1)) * series
+    return ops.where(is_near, series, ops.sin(far) / far)
 
 
 def angle(z: Any, deg: bool = False) -> Any:

@@ -17,6 +17,7 @@ from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.places import called_at_home, is_host_alone
 from phix.core.tensor import TensorBase
+from phix.core.weak import known, strong, weak_kind
 
 
 def in_floats(dtype: np.dtype | None, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,8 +30,8 @@ def in_floats(dtype: np.dtype | None, function: Callable[..., Any]) -> Callable[
         context.numpy_float = dtype
         try:
             if is_host_alone():
-                return function(*args, **kwargs)
-            return called_at_home(function, args, kwargs)
+                return strong(function(*args, **kwargs))
+            return strong(called_at_home(function, args, kwargs))
         finally:
             context.numpy_float = before
 
@@ -53,7 +54,8 @@ def _of_python(value: Any) -> Any:
     """A tensor of what holds no tensors."""
     if default_float() == dt.float64 or hasattr(value, "dtype"):
         return owned_tensor(np.asarray(value))
-    return owned_tensor(value)
+    kind = weak_kind(value)
+    return owned_tensor(value) if kind not in (float, complex) else known(kind, value)
 
 
 def operand(value: Any) -> Any:

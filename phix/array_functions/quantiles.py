@@ -25,6 +25,7 @@ from phix.core import dtypes as dt
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import Tracer
+from phix.core.weak import weak_kind
 
 Function = Callable[..., Any]
 
@@ -108,7 +109,7 @@ def _fractions(name: str, q: Any, whole: int) -> Any:
 
 def _result_dtype(rows: Any, q: Any, method: str) -> Any:
     """Python's numbers take the dtype of the elements, others meet it."""
-    if method in _OF_ONE_ELEMENT or type(q) in (int, float):
+    if method in _OF_ONE_ELEMENT or weak_kind(q) is not None:
         return rows.dtype
     own = q.dtype if hasattr(q, "dtype") and dt.is_float(q.dtype) else default_float()
     return dt.promote(rows.dtype, own)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from phix import ops
 from phix.array_functions import bits, lexicographic
 from phix.array_functions.numpy_arguments import (
+    default_float,
     floating,
     given,
     of_truths,
@@ -18,9 +19,11 @@ from phix.array_functions.numpy_arguments import (
     with_dtype,
 )
 from phix.core import dtypes as dt
+from phix.core.conversion import common_dtype
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.operators import check_powers, is_int
 from phix.core.tensor import TensorBase
+from phix.core.weak import weak_kind
 
 Function = Callable[..., Any]
 
@@ -74,13 +77,11 @@ def _logaddexp2(x: Any, y: Any) -> Any:
 
 def _together(x: Any, y: Any) -> list[Any]:
     """Two floats of one dtype."""
-    pair = [v if isinstance(v, (int, float)) else floating(v) for v in (x, y)]
-    if not any(isinstance(v, TensorBase) for v in pair):
-        pair = [floating(v) for v in pair]
-    both = next(v for v in pair if isinstance(v, TensorBase))
-    tensors = [v if isinstance(v, TensorBase) else ops.full((), v, both.dtype) for v in pair]
-    dtype = dt.promote(tensors[0].dtype, tensors[1].dtype)
-    return [v.astype(dtype) for v in tensors]
+    if all(weak_kind(v) is not None for v in (x, y)):
+        x, y = tensor(x), tensor(y)
+    dtype = common_dtype([x, y])
+    wanted = dtype if dt.is_differentiable(dtype) else default_float()
+    return [ops.cast(v if weak_kind(v) is not None else tensor(v), wanted) for v in (x, y)]
 
 
 def _fmod(x: Any, y: Any) -> Any:

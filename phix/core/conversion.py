@@ -14,7 +14,6 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core import foreign, places, pytrees
 from phix.core.arrays import plain_array
-from phix.core.dims import Dim
 from phix.core.errors import (
     ArgumentError,
     DTypeError,
@@ -26,8 +25,10 @@ from phix.core.errors import (
 from phix.core.later import call_op
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_of
+from phix.core.weak import WIDE, Weak, strong, weak_kind
 
 F = TypeVar("F", bound=Callable[..., Any])
+_NUMBERS = (bool, int, float, complex)
 
 
 @lru_cache(maxsize=4096)
@@ -179,7 +180,7 @@ def _array(data: Any) -> np.ndarray:
 
 def _tensor(data: Any, place: Place | None, keep: bool) -> Any:
     if isinstance(data, TensorBase):
-        return data
+        return strong(data)
     if isinstance(data, (list, tuple)) and holds_tensors(data):
         return stacked(data)
     found = places.storage_of(data, keep)
@@ -230,37 +231,30 @@ def _holds_tensors(data: Any) -> bool:
     return nested and any(isinstance(v, (list, tuple)) and _holds_tensors(v) for v in data)
 
 
-def stacked(data: Any) -> Any:
+def stacked(data: Any, dtype: Any = None) -> Any:
     """Nested lists with tensors among their elements as one tensor, which depends on them all.
 
-    Tensors and arrays meet in one dtype, which numbers take.
+    Tensors and arrays meet in one dtype, which numbers take; or all take the ``dtype``.
     """
-    return _stacked(data, common_dtype(list(_elements(data))))
-
-
-_WEAK = (bool, int, float, complex)
-
-
-def _weak_kind(value: Any) -> type | None:
-    """What a Python number is, also of a class of one's own; None of a tensor, or NumPy's."""
-    if isinstance(value, Dim):
-        return int
-    if isinstance(value, (TensorBase, np.generic)):
-        return None
-    return next((kind for kind in _WEAK if isinstance(value, kind)), None)
+    return _stacked(data, common_dtype(list(_elements(data))) if dtype is None else dtype)
 
 
 def common_dtype(given: list[Any]) -> Any:
     """The dtype tensors, arrays and weak Python scalars meet in; None of nothing."""
-    strong, kinds = None, list(map(_weak_kind, given))
-    values = [owned_tensor(v) if kind is None else v for v, kind in zip(given, kinds)]
-    for v in values:
-        if isinstance(v, TensorBase):
-            strong = v.dtype if strong is None else dt.promote(strong, v.dtype)
-    for kind in kinds:
+    dtype, kinds = None, list(map(weak_kind, given))
+    for v in [owned_tensor(v) for v, kind in zip(given, kinds) if kind is None]:
+        dtype = v.dtype if dtype is None else dt.promote(dtype, v.dtype)
+    for v, kind in zip(given, kinds):
         if kind is not None:
-            strong = dt.default_dtype(kind) if strong is None else dt.promote_weak(strong, kind)
-    return strong
+            dtype = dt.default_dtype(kind) if dtype is None else _met(dtype, v, kind)
+    return dtype
+
+
+def _met(dtype: Any, number: Any, kind: type) -> Any:
+    """The dtype in which a number meets another. An int whose value is not known may be out of the
+    range of a narrow one."""
+    is_int = isinstance(number, Weak) and dt.kind(dtype) in ("bool", "int")
+    return dt.promote(dtype, WIDE[kind]) if is_int and kind is int else dt.promote_weak(dtype, kind)
 
 
 def _elements(data: Any) -> Iterator[Any]:
@@ -268,13 +262,14 @@ def _elements(data: Any) -> Iterator[Any]:
         if isinstance(value, (list, tuple)):
             yield from _elements(value)
         else:
-            yield owned_tensor(value) if _weak_kind(value) is None else value
+            yield owned_tensor(value) if weak_kind(value) is None else value
 
 
 def _stacked(data: Any, dtype: Any) -> Any:
     rows = [
-        v if not isinstance(v, (list, tuple))
-        else _stacked(v, dtype) if _holds_tensors(v)
+        v.to_dtype(dtype) if isinstance(v, Weak)
+        else v if isinstance(v, TensorBase) or not isinstance(v, (list, tuple, *_NUMBERS))
+        else _stacked(v, dtype) if isinstance(v, (list, tuple)) and _holds_tensors(v)
         else np.asarray(v, dtype)
         for v in data
     ]  # fmt: skip
@@ -314,14 +309,14 @@ def _copied(data: Any, dtype: Any, place: Any) -> Any:
     wanted = None if dtype is None else dt.as_dtype(dtype)
     there = places.as_place(place)
     if isinstance(data, (list, tuple)) and holds_tensors(data):
-        data = stacked(data)
+        data = stacked(data, wanted)
     if not isinstance(data, TensorBase):
         data = foreign.without_gradients(data)
         on_device = places.storage_of(data, copy=True)
         data = data if on_device is None else tensor_of(on_device)
     is_elsewhere = isinstance(data, Tensor) and not isinstance(data.data, np.ndarray)
     if isinstance(data, Tracer) or is_elsewhere:
-        x = data if wanted is None else data.astype(wanted)
+        x = owned_tensor(data) if wanted is None else data.astype(wanted)
         return x if there is None else x.to(there)
     if isinstance(data, Tensor):
         there = there or data.place

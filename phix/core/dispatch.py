@@ -22,6 +22,7 @@ from phix.core.promotion import compared, meet_in_no_int, promote_inputs
 from phix.core.size_checks import check_composite
 from phix.core.source import at_user_line, is_recording_tracers, user_source
 from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_of
+from phix.core.weak import digits
 
 
 def bind(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
@@ -247,7 +248,7 @@ def _leaves(inputs: tuple[Any, ...]) -> Iterator[Any]:
 def _convert(op: Op, name: str, value: Any, place: Place | None) -> Any:
     if isinstance(value, TensorBase):
         if isinstance(value, Tracer) and not value.interpreter.alive:
-            raise refusals.leaked(value, f"{op.name}, as {name}")
+            raise refusals.leaked(digits(value), f"{op.name}, as {name}")
         return value
     if type(value) in (bool, int, float, complex, Dim):
         return value

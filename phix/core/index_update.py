@@ -74,7 +74,7 @@ class IndexedUpdate:
     def _put(self, values: Any, reduce: str) -> Any:
         x = self.x
         if isinstance(values, (list, tuple)) and holds_tensors(values):
-            values = stacked(values)
+            values = stacked(values, x.dtype)
         elif not isinstance(values, TensorBase):
             values = owned_tensor(values_of(values, x.dtype), home((x,)))
         values = values.astype(x.dtype) if values.dtype != x.dtype else values

@@ -25,6 +25,7 @@ from phix.core.op import Op
 from phix.core.source import at_user_line
 from phix.core.tensor import Tracer
 from phix.core.transforms import transforms
+from phix.core.weak import Weak
 
 _LOW = (dt.float16, dt.bfloat16)
 _MOST_FORMS = 1024
@@ -81,6 +82,8 @@ def _number(op: Op, slot: int, value: Tracer) -> Any:
         )
     if dt.is_complex(value.dtype) and arg.type != "Scalar":
         raise DTypeError(f"{op.name}: {arg.name} is a real number, found {value.meta}")
+    if isinstance(value, Weak):
+        return value.value
     return call_op("reshape", value, attrs=((),)) if value.ndim else value
 
 

@@ -12,6 +12,7 @@ from phix.core.errors import DTypeError, PhixError, shown
 from phix.core.later import call_op
 from phix.core.op import Op
 from phix.core.tensor import TensorBase
+from phix.core.weak import WIDE, Weak, digits, strong, weak_kind
 
 
 def promote_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -26,8 +27,10 @@ def promote_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _promoted(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if "promote" not in op.traits:
+        # what converts a number takes it with all its digits
+        made = _wide if op.name == "cast" else _strong
         return tuple(
-            tuple(map(_strong, x)) if isinstance(x, tuple) else None if x is None else _strong(x)
+            tuple(map(made, x)) if isinstance(x, tuple) else None if x is None else made(x)
             for x in inputs
         )
     chosen = [not op.promoted or a.name in op.promoted for a in op.inputs]
@@ -83,7 +86,7 @@ def _have_met(op: Op, inputs: tuple[Any, ...]) -> bool:
     """Whether all inputs are tensors of one dtype that the op takes: the usual case, made quick."""
     dtype = None
     for x in inputs:
-        if not isinstance(x, TensorBase):
+        if not isinstance(x, TensorBase) or isinstance(x, Weak):
             return False
         own = x.dtype
         if own is not dtype and dtype is not None:
@@ -107,7 +110,16 @@ def _widen(op: Op, dtype: Any) -> Any:
 
 
 def _strong(value: Any) -> Any:
-    return value if isinstance(value, TensorBase) else _of_number(value, None)
+    if not isinstance(value, TensorBase):
+        return _of_number(value, None)
+    return strong(value)
+
+
+def _wide(value: Any) -> Any:
+    if isinstance(value, TensorBase):
+        return digits(value)
+    kind = weak_kind(value)
+    return _strong(value) if kind is None else _of_number(value, WIDE[kind])
 
 
 def _of_number(value: Any, dtype: Any) -> Any:
@@ -120,4 +132,6 @@ def _of_number(value: Any, dtype: Any) -> Any:
 def _to(value: Any, dtype: Any) -> Any:
     if not isinstance(value, TensorBase):
         return _of_number(value, dtype)
+    if isinstance(value, Weak):
+        return value.to_dtype(dtype)
     return value if value.dtype == dtype else call_op("cast", value, attrs=(dtype,))

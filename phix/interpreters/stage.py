@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -157,11 +157,14 @@ class Staging(Interpreter):
     def as_dim(self, value: TensorBase, largest: bool, refusal: str) -> DimLike:
         """The size that ``value``, an int tensor of this graph, will have at run time."""
         key = made_alike(value), largest, refusal
-        if key not in self.sizes:
-            dim = dm.computed_symbol()
-            dispatch.bind(OPS["dim_value"], (value,), (dim, largest, refusal))
-            self.sizes[key] = value, dim
-        return self.sizes[key][1]
+        stages = list(_stages_up_to(self))
+        for stage in stages:
+            if key in stage.sizes:
+                return stage.sizes[key][1]
+        dim = dm.computed_symbol()
+        dispatch.bind(OPS["dim_value"], (value,), (dim, largest, refusal))
+        stages[0].sizes[key] = value, dim  # a graph inside may not be run, or be made anew
+        return dim
 
     def atom(self, value: TensorBase) -> Atom:
         """What stands for ``value`` in the graph."""
@@ -176,6 +179,16 @@ class Staging(Interpreter):
             known = Constant(Variable("", value.meta), value)
             self.constants[id(value)] = known
         return known.variable
+
+
+def _stages_up_to(outer: Staging) -> Iterator[Staging]:
+    """The graphs that are being made, from the innermost to ``outer``."""
+    here: Interpreter | None = context.current()
+    while here is not None and here is not outer:
+        if isinstance(here, Staging):
+            yield here
+        here = here.parent
+    yield outer
 
 
 def as_entries(op: Op, outs: Any) -> Any:

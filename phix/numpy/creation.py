@@ -14,9 +14,7 @@ from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
 from phix.core.conversion import (
     common_dtype,
-    holds_tensors,
     lent_tensor,
-    owned_tensor,
     to_tensor,
 )
 from phix.core.dims import Dim
@@ -24,6 +22,7 @@ from phix.core.errors import ArgumentError, AttributeValueError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.places import as_place
 from phix.core.tensor import TensorBase
+from phix.core.weak import strong, weak_kind
 from phix.numpy.dtypes import as_dtype
 
 
@@ -74,12 +73,11 @@ def asarray(
         if copy is False:
             raise AttributeValueError(f"asarray: copy=False, but {found.meta} must be cast")
         found = found.astype(wanted)
-    return _on(ops.assign(found) if copy and found is a else found, device)
+    return _on(ops.assign(found) if copy and found is a else strong(found), device)
 
 
 def _of_python(value: Any, wanted: Any) -> Any:
-    nested = isinstance(value, (list, tuple)) and holds_tensors(value)
-    return owned_tensor(value).astype(wanted) if nested else to_tensor(value, wanted)
+    return to_tensor(value, wanted)
 
 
 def _taken(value: Any) -> Any:
@@ -179,15 +177,13 @@ def arange(
 
 def _ends(start: Any, stop: Any, dtype: Any) -> tuple[Any, Any, Any]:
     """Both ends, broadcast, in the dtype of the computation, and that of the result."""
-    values = [v if type(v) in (bool, int, float, complex) else tensor(v) for v in (start, stop)]
+    values = [tensor(v) if weak_kind(v) is None else v for v in (start, stop)]
     met = dt.float_of(common_dtype(values))
-    if all(not isinstance(v, TensorBase) or not dt.is_differentiable(v.dtype) for v in values):
+    are_floats = any(weak_kind(v) is None and dt.is_differentiable(v.dtype) for v in values)
+    if not are_floats:
         met = met if dt.is_complex(met) else default_float()
-    wide = dt.float64 if met == dt.float32 and not any(
-        isinstance(v, TensorBase) and dt.is_differentiable(v.dtype) for v in values
-    ) else met  # fmt: skip
-    ends = [v if isinstance(v, TensorBase) else ops.full((), v, wide) for v in values]
-    low, high = ops.broadcast_tensors([v.astype(wide) for v in ends])
+    wide = dt.float64 if met == dt.float32 and not are_floats else met
+    low, high = ops.broadcast_tensors([ops.cast(v, wide) for v in values])
     return low, high, as_dtype(dtype, met)
 
 

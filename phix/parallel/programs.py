@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api.arguments import Flattened, flat_tensors, function_name
+from phix.api.arguments import function_name
+from phix.api.flattened import Flattened
 from phix.api.signatures import P, R
+from phix.api.weak_arguments import taken
 from phix.core import context, pytrees
 from phix.core.errors import ArgumentError
 from phix.core.given import FUNCTION, named, takes
@@ -60,7 +62,7 @@ def spmd(
     def on_mesh(*args: Any, **kwargs: Any) -> Any:
         where = f"spmd of {function_name(function)}"
         _check_free(mesh, where)
-        flat, treedef = flat_tensors((args, kwargs), where)
+        flat, treedef = taken((args, kwargs), where)
         specs = argument_specs(in_specs, args, flat, mesh, f"{where}: in_specs")
         run = Flattened(function, treedef, f"the result of {function_name(function)}")
 

@@ -7,9 +7,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
-from phix.api.arguments import Flattened, argument_names, flat_specs, flat_tensors, function_name
+from phix.api.arguments import argument_names, function_name
 from phix.api.custom import custom_jvp
+from phix.api.flattened import Flattened
 from phix.api.signatures import P, R
+from phix.api.weak_arguments import taken, taken_specs
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, GatheredWarning, ShapeError
 from phix.core.given import FUNCTION, named, takes
@@ -53,7 +55,7 @@ class Sharded(Generic[P, R]):
         return f"shard of {function_name(self.function)}"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        flat, _ = flat_tensors((args, kwargs), self.where)
+        flat, _ = taken((args, kwargs), self.where)
         made = self._planned(args, kwargs, self._plans)
         plan, closed = made.plan, made.closed
         for equation in plan.uncovered:
@@ -79,7 +81,7 @@ class Sharded(Generic[P, R]):
 
     def _planned(self, args: Any, kwargs: Any, known: dict[Any, Any]) -> Division:
         """The plan of a call; ``known`` has those of graphs that compute the same."""
-        metas, treedef = flat_specs((args, kwargs), self.where)
+        metas, treedef = taken_specs((args, kwargs), self.where)
         specs = argument_specs(
             self.in_shardings, args, metas, self.mesh, f"{self.where}: in_shardings"
         )

@@ -72,7 +72,7 @@ def fill_diagonal_meta(x: MetaTensor, value: float, offset: int, wrap: bool) -> 
 
 @rules.decompose("fill_diagonal")
 def fill_diagonal(x: Any, value: float, offset: int, wrap: bool) -> Any:
-    dims = x.meta.dims
+    dims: Any = fill_diagonal_meta(x.meta, 0.0, offset, wrap).dims  # looked at here for tensors
     row, *places = (numbers_along(i, dims) for i in range(len(dims)))
     column = places.pop() - offset
     hits = (column >= 0) & (column < dims[-1])

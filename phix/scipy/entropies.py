@@ -9,37 +9,29 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from phix import ops
 from phix.core import dtypes as dt
-from phix.core.conversion import owned_tensor
+from phix.core.conversion import common_dtype, owned_tensor
 from phix.core.errors import DTypeError
 from phix.core.given import takes
-from phix.core.tensor import Tensor, TensorBase, TensorLike
+from phix.core.tensor import Tensor, TensorLike
+from phix.core.weak import weak_kind
 
 
 def floats(*values: Any) -> list[Any]:
     """Tensors of one float dtype: Python's numbers take that of the others, ints the default."""
-    tensors = [v if isinstance(v, TensorBase) or _is_weak(v) else owned_tensor(v) for v in values]
-    dtype = None
-    for v in tensors:
-        if not _is_weak(v):
-            dtype = v.dtype if dtype is None else dt.promote(dtype, v.dtype)
-    dtype = dt.default_float() if dtype is None or dt.kind(dtype) in ("int", "bool") else dtype
+    tensors = [owned_tensor(v) if weak_kind(v) is None else v for v in values]
+    dtype = common_dtype(tensors)
+    dtype = dt.default_float() if dt.kind(dtype) in ("int", "bool") else dtype
     if dt.is_complex(dtype):
         raise DTypeError(f"takes real numbers, found {dtype}; write it for x.real and x.imag")
-    return [ops.full((), v, dtype) if _is_weak(v) else ops.cast(v, dtype) for v in tensors]
+    return [ops.cast(v, dtype) for v in tensors]
 
 
 def _wide(*values: Any) -> tuple[list[Any], Any]:
     """The values in float64, and the dtype that they have together."""
     own = floats(*values)
     return [ops.cast(v, dt.float64) for v in own], own[0].dtype
-
-
-def _is_weak(value: Any) -> bool:
-    return isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
 
 
 @takes()

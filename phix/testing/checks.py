@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from phix.api.arguments import argument_names, flat_tensors, function_name, lent_tensors
+from phix.api.arguments import argument_names, flat_tensors, function_name
+from phix.api.weak_arguments import lent
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError
@@ -49,7 +50,7 @@ def _subject(function: Callable[..., Any], inputs: tuple[Any, ...], check: str) 
     arrays = [np.array(t.numpy()) for t in tensors]
 
     def fn(*flat: Any) -> tuple[Any, ...]:
-        tensors = lent_tensors(flat, check)[0]  # arrays as they lie
+        tensors = lent(flat, check)[0]  # arrays as they lie
         result = function(*pytrees.unflatten(tree, tensors))
         return tuple(flat_tensors(result, "the result")[0])
 
