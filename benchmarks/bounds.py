@@ -99,9 +99,10 @@ def bound(case: harness.Case) -> Bound | None:
     arrays = peers.tree_map(library.array, case.args)
     lowered = phix.jit(library.wrapped(case.functions["phix"], case.mode)).lower(*arrays)
     cost, memory = lowered.cost_analysis(), lowered.memory_analysis()
-    counts = (cost.flops, cost.transcendentals)
+    sizes = (memory.argument_size_in_bytes, memory.output_size_in_bytes)
+    counts = (cost.flops, cost.transcendentals, cost.bytes_read, *sizes)
     if not all(isinstance(n, (int, float)) for n in counts):
-        return None
+        return None  # the data say how much it is
     read = min(memory.argument_size_in_bytes, cost.bytes_read)  # less where rows are picked
     written = memory.output_size_in_bytes
     reading, writing = seconds_a_byte(1 << max(16, round(math.log2(read + written + 1))))
