@@ -109,6 +109,35 @@ def test_sums_in_blocks_that_do_not_divide_them_are_shared() -> None:
     assert "shared" in text
 
 
+REDUCTIONS: dict[str, Callable[[Any], Any]] = {
+    "max": lambda x: ops.max(x),
+    "min": lambda x: ops.min(x),
+    "any": lambda x: ops.any(x > 3.0),
+    "prod": lambda x: ops.prod(x),
+    "sum": lambda x: ops.sum(x),
+    "max, axis 0": lambda x: ops.max(x, 0),
+    "prod, axis 0": lambda x: ops.prod(x, 0),
+    "sum, axis 0": lambda x: ops.sum(x, 0),
+    "max, axis 1": lambda x: ops.max(x, -1),
+    "argmax": lambda x: ops.argmax(x),
+    "logsumexp": lambda x: ops.logsumexp(x),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_large_reductions_have_pieces_for_several_threads(name: str) -> None:
+    shapes = [[4096, 4096], [1 << 22], [5, 1 << 20], [1 << 20, 5], ["n", 64], [64, "n"], ["n"]]
+    rows_alone, known_alone = name == "max, axis 1", name in ("max, axis 1", "logsumexp")
+    chosen = [s for s in shapes if not ((known_alone and "n" in s) or (rows_alone and len(s) == 1))]
+    with phix.debug.settings(least_shared_work=300_000, shared_run=64, shared_run_inside=512):
+        for shape in chosen:
+            text = phix.jit(REDUCTIONS[name]).lower(phix.spec(shape)).as_text("llvm")
+            found = re.findall(r"call void @phix_share\(.*, i64 (\S+), i64 (\d+)\)", text)
+            assert found, shape
+            for extent, grain in found:  # with dims unknown, of a number of parts, each long
+                assert int(extent) >= 2 * int(grain) if extent.isdigit() else grain == "1", shape
+
+
 def test_threads_share_the_rows_of_a_sum_over_them_not_its_columns() -> None:
     text = loop_text(lambda x: ops.sum(x, 0), X)
     assert "for i2 in range(piece.start, piece.end):" in text and "float64[4, 129]" in text

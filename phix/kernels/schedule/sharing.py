@@ -146,8 +146,8 @@ def _is_shareable(loop: For, loops: list[For], block: list[Statement]) -> bool:
 def _work(body: list[Statement], at_least: bool = False) -> Expr:
     """About how many scalar operations a block makes, as an expression of dims.
 
-    Loops that start anywhere but at 0, as over a part of something longer, may make one turn alone:
-    ``at_least`` counts that.
+    Loops that start anywhere but at 0, as over a part of something longer, may make one turn alone,
+    or as many as the part says: ``at_least`` counts that.
     """
     every = ir.expressions([s for s in body if not isinstance(s, For)])
     own = len([e for e in every if e.args])
@@ -155,7 +155,7 @@ def _work(body: list[Statement], at_least: bool = False) -> Expr:
     for s in body:
         if isinstance(s, For):
             is_part = at_least and s.start is not ir.ZERO
-            turns = ir.ONE if is_part else _length(s.extent)
+            turns = _length_of_part(s) if is_part else _length(s.extent)
             total = total + turns * _work(s.body, at_least)
         elif isinstance(s, ir.LibraryCall):
             total = total + _call(s)
@@ -183,6 +183,16 @@ def _call(call: ir.LibraryCall) -> Expr:
     if work.fn == "const":
         return sc.const(work.data // _PER_OPERATION, dt.int64)
     return sc.binary("quotient", work, sc.const(_PER_OPERATION, dt.int64))
+
+
+def _length_of_part(loop: For) -> Expr:
+    """How long a part is that goes from its start on and ends with the whole; 1 where that is not
+    said."""
+    ends = loop.extent.args if loop.extent.fn == "minimum" else ()
+    lengths = (
+        b for e in ends if e.fn == "add" for a, b in (e.args, e.args[::-1]) if a == loop.start
+    )
+    return next(lengths, ir.ONE)
 
 
 def _length(extent: Expr) -> Expr:
