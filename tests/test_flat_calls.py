@@ -177,31 +177,57 @@ def test_results_do_not_show_the_arrays_that_were_lent() -> None:
 
 
 class Marked(np.ndarray):
-    """An array of a class of its own."""
+    """A class of arrays of its own, to which operators may mean something else."""
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        np.ones(3),
-        np.ones(4, "f"),
-        np.ones(6, "f")[::2],
-        np.ones((3, 1), "f"),
-        np.ones(3, ">f4"),
-        np.frombuffer(b"\0" + np.ones(3, "f").tobytes(), "f", 3, 1),
-        np.ones(3, "f").view(Marked),
-        tensor(3),
-    ],
-    ids=["dtype", "size", "stride", "dims", "order", "alignment", "class", "tensor"],
-)
-def test_arrays_of_other_kinds_are_left_to_the_long_way(other: Any) -> None:
-    jitted = phix.jit(lambda x: x * 2)
-    often(jitted, np.ones(3, np.float32))
+def off_by_a_byte(x: np.ndarray) -> np.ndarray:
+    room = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    room[...] = x
+    return room
+
+
+OTHER_ARRAYS: dict[str, Any] = {
+    "another dtype of that size": lambda x: x.astype("i"),
+    "a wider one": lambda x: x.astype("d"),
+    "the other byte order": lambda x: x.astype(">f4"),
+    "a dtype with metadata": lambda x: x.astype(np.dtype("f", metadata={"unit": "m"})),
+    "another shape": lambda x: x.reshape(3, 2),
+    "fewer axes": lambda x: x.ravel(),
+    "more axes": lambda x: x[None],
+    "one longer": lambda x: np.vstack([x, x[:1]]),
+    "columns first": np.asfortranarray,
+    "every second": lambda x: np.repeat(x, 2, 1)[:, ::2],
+    "not aligned": off_by_a_byte,
+    "a class of its own": lambda x: x.view(Marked),
+    "a tensor": phix.to_tensor,
+    "lists": lambda x: x.tolist(),
+    "a number": lambda x: 2.5,
+    "a single value of NumPy": lambda x: np.float32(2),
+}
+
+
+@pytest.mark.parametrize("other", OTHER_ARRAYS)
+def test_arrays_of_other_kinds_are_left_to_the_long_way(other: str) -> None:
+    like = np.arange(6, dtype="f").reshape(2, 3)
+    jitted = phix.jit(lambda x, y: x * 2 + y.sum())
+    often(jitted, like, like)
     (flat,) = jitted._flat
-    assert flat((other,)) is MISS
-    result = jitted(other)
-    np.testing.assert_array_equal(result, np.asarray(other) * 2)
-    assert result.dtype == phix.to_tensor(other).dtype
+    x = OTHER_ARRAYS[other](like)
+    assert flat((x, like)) is MISS and flat((like, x)) is MISS
+    if other != "lists":
+        np.testing.assert_array_equal(jitted(x, like), np.asarray(x, "d") * 2 + 15)
+
+
+def test_arrays_of_the_same_kind_are_known() -> None:
+    like = np.arange(6, dtype="f").reshape(2, 3)
+    jitted = phix.jit(lambda x, y: x * 2 + y)
+    often(jitted, like, np.zeros((), "f"))
+    (flat,) = jitted._flat
+    for x in (like + 1, phix.to_tensor(like).numpy(), np.dstack([like, like])[..., 0].copy()):
+        np.testing.assert_array_equal(flat((x, np.array(1, "f"))), x * 2 + 1)
+    to_read = (like + 1).copy()
+    to_read.flags.writeable = False
+    np.testing.assert_array_equal(flat((to_read, np.array(1, "f"))), to_read * 2 + 1)
 
 
 def test_arrays_go_where_the_device_says(monkeypatch: pytest.MonkeyPatch) -> None:

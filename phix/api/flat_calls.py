@@ -16,8 +16,8 @@ leaves reads
         r0 = new(Tensor); r0.data = o0; r0.known_key = None; r0._meta = None
         return r0
 
-A leaf may be a plain array of NumPy, which lends its memory for the call: it is known by its dtype,
-shape and flags, and results are kept apart from it.
+A leaf may be a plain array of NumPy, which lends its memory for the call: arrays are told from
+others of another dtype, shape or layout all at once, and results are kept apart from them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import places, pytrees
-from phix.core.arrays import all_apart, plain_array
+from phix.core import arrays, places, pytrees
 from phix.core.context import context
 from phix.core.engines import Launcher
 from phix.core.tensor import Tensor
@@ -56,18 +55,20 @@ def flat_call(
         count: of registrations, for which ``launch`` was found: see ``core.context``.
 
     Returns:
-        None where a container is none of those, or a leaf is no tensor and no array as it is lent.
+        None where a container is none of those, a leaf is no tensor and no array as it is lent, or
+        nothing looks at arrays.
     """
     writer = _Writer()
     try:
         numbers = writer.take(args, "args")
+        writer.look()
     except _NotPlain:
         return None
     order = pytrees.flatten(numbers)[0]
     writer.names |= {
         "launch": launch, "Tensor": Tensor, "new": Tensor.__new__, "MISS": MISS,
         "here": context, "count": count, "eager": context.interpreter,
-        "ndarray": np.ndarray, "all_apart": all_apart, "hosts": (None, places.CPU),
+        "all_apart": arrays.all_apart, "hosts": (None, places.CPU),
     }  # fmt: skip
     writer.give(out_tree, keys, [writer.data(k) for k in order])
     scope = dict(writer.names)
@@ -80,18 +81,14 @@ class _NotPlain(Exception):
     """A container that is no dict, list or tuple, or a leaf that is no tensor and no array."""
 
 
-# Of the flags of an array: that its elements lie in C order without gaps, and where CPUs read them.
-_CONTIGUOUS, _ALIGNED = 0x1, 0x100
-
-
 class _Writer:
     def __init__(self) -> None:
         self.names: dict[str, Any] = {}  # what the text calls by name
         self.taking: list[str] = []
         self.checks: list[str] = []
         self.giving: list[str] = []
-        self.lent: set[int] = set()  # the leaves that are arrays
-        self.count = 0
+        self.lent: dict[int, np.ndarray] = {}  # the leaves that are arrays
+        self.count = self.leaves = 0
 
     def constant(self, value: Any) -> str:
         name = f"c{len(self.names)}"
@@ -116,8 +113,7 @@ class _Writer:
         """Write how ``tree`` is taken apart; the same tree with the leaves' numbers in it."""
         kind = type(tree)
         if isinstance(tree, Tensor):
-            number = len(self.checks)
-            self.taking.append(f"a{number} = {name}")
+            number = self.leaf(name)
             key = self.constant(tree.key)
             self.checks.append(f"(a{number}.known_key or a{number}.key) is {key}")
             return number
@@ -141,22 +137,29 @@ class _Writer:
         numbers = [self.take(value, part) for value, part in zip(values, parts)]
         return dict(zip(tree, numbers)) if kind is dict else kind(numbers)
 
+    def leaf(self, name: str) -> int:
+        """The number of a leaf, which has a name of its own from here on."""
+        self.taking.append(f"a{self.leaves} = {name}")
+        self.leaves += 1
+        return self.leaves - 1
+
     def take_array(self, array: np.ndarray, name: str) -> int:
-        """Write how an array is told from others; its number. It goes where arrays go by default,
-        which is the host where no ``phix.device`` says otherwise and no tensor is elsewhere."""
-        if plain_array(array) is not array or not places.is_host_alone():
+        """The number of an array. It goes where arrays go by default, which is the host where no
+        ``phix.device`` says otherwise and no tensor is elsewhere."""
+        if arrays.plain_array(array) is not array or not places.is_host_alone():
             raise _NotPlain
-        number = len(self.checks)
-        self.lent.add(number)
-        self.taking.append(f"a{number} = {name}")
-        dtype, shape = self.constant(array.dtype), self.constant(array.shape)
-        mask = _CONTIGUOUS | _ALIGNED
-        self.checks.append(
-            f"type(a{number}) is ndarray and a{number}.dtype is {dtype} "
-            f"and a{number}.shape == {shape} "
-            f"and a{number}.flags.num & {mask} == {array.flags.num & mask}"
-        )
+        number = self.leaf(name)
+        self.lent[number] = array
         return number
+
+    def look(self) -> None:
+        """Write how the arrays are told from others: last, as it is one call for all of them."""
+        if not self.lent:
+            return
+        look = arrays.look(list(self.lent.values()))
+        if look is None:
+            raise _NotPlain
+        self.checks.append(f"{self.constant(look)}({', '.join(f'a{k}' for k in self.lent)})")
 
     def data(self, number: int) -> str:
         """What the program is run on, of a leaf."""
@@ -167,8 +170,8 @@ class _Writer:
         """Write how the program is run and its results put together."""
         outs = "".join(f"o{k}, " for k in range(len(keys)))
         run = f"launch({', '.join(data)})"
-        if self.lent:
-            run = f"all_apart({run}, ({''.join(f'a{k}, ' for k in sorted(self.lent))}))"
+        if self.lent and not getattr(self.names["launch"], "makes_all", False):
+            run = f"all_apart({run}, ({''.join(f'a{k}, ' for k in self.lent)}))"
         self.giving.append(f"{outs}= {run}" if outs else run)
         for k, key in enumerate(keys):
             known = "None" if key is None else self.constant(key)

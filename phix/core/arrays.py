@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,3 +60,20 @@ def all_apart(arrays: Iterable[Any], others: Sequence[Any]) -> list[Any]:
         a if id(a) not in known and getattr(a, "base", None) is None else apart(a, others)
         for a in arrays
     ]
+
+
+# Of the flags of an array: that its elements lie in C order without gaps, and where CPUs read them.
+LAYOUT = 0x1 | 0x100
+_look: Callable[[Sequence[np.ndarray]], Callable[..., Any]] | None = None
+
+
+def provide_look(look: Callable[[Sequence[np.ndarray]], Callable[..., Any]]) -> None:
+    """Say what :func:`look` gives: the engine of the host does."""
+    global _look
+    _look = look
+
+
+def look(like: Sequence[np.ndarray]) -> Callable[..., Any] | None:
+    """A function of as many objects: it is true where they are arrays as these, which are plain, of
+    the same dtypes, shapes and layouts. None where nothing can tell quickly."""
+    return None if _look is None else _look(like)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from phix.core.analysis import CostAnalysis, HeldVariable, MemoryAnalysis
 
 # A launcher of one result may have an attribute ``tensor``, a function of the same inputs that
-# gives the result as a tensor: for eager calls, in which each hop shows.
+# gives the result as a tensor: for eager calls, in which each hop shows. ``makes_all``: its results
+# are in memory that it takes for them, which is for nobody else to see.
 Launcher = Callable[..., tuple[Any, ...]]
 
 

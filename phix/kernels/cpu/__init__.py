@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from phix.core import libraries
+import numpy as np
+
+from phix.core import arrays, libraries
 from phix.core.engines import Program
 from phix.core.graph import Graph
 from phix.core.places import Place
@@ -51,4 +53,11 @@ class CpuEngine(EngineOfPrograms, LoopEngine):
         return views.view(op_name, attrs)
 
 
+def _look(like: Sequence[np.ndarray]) -> Callable[..., Any]:
+    from phix.kernels.cpu import array_looks  # who passes arrays often needs it
+
+    return array_looks.look(like)
+
+
+arrays.provide_look(_look)
 ENGINE = CpuEngine()

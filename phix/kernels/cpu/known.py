@@ -13,6 +13,7 @@ from phix.core import dims as dm
 from phix.core.records import dataclass, field
 from phix.kernels.cpu import faults, parallel_callers, pool, rank_routines
 from phix.kernels.cpu import instructions as ins
+from phix.kernels.cpu.array_objects import DATA, DIMS, STRIDES
 from phix.kernels.cpu.llvm import Parameter
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.loops.nodes import Buffer, Kernel, Step
@@ -20,9 +21,6 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.bottom_up import bottom_up
 from phix.kernels.schedule import workspace
 
-# PyArrayObject: object head, data, nd (padded), dims, strides.
-_HEAD = object.__basicsize__
-DATA, DIMS, STRIDES = _HEAD, _HEAD + 16, _HEAD + 24
 ALIGNMENT = 64
 
 

@@ -109,7 +109,9 @@ class CpuProgram:
         outputs = [_result(_sized(dims, env), dtype) for dims, dtype in call.outputs]
         if any(n is not None for n in call.reused):
             return _reusing(call.function, call.constants, outputs, call.reused)
-        return _single(call.function, call.constants, outputs)
+        launch = _single(call.function, call.constants, outputs)
+        launch.makes_all = True  # type: ignore[attr-defined]
+        return launch
 
 
 def _reshaped(launch: Launcher, graph: Graph, env: dict[dm.Symbol, int]) -> Launcher:
