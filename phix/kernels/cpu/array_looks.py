@@ -6,6 +6,7 @@ themselves are read here where NumPy put them (its ABI), some ten instructions a
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
@@ -14,11 +15,10 @@ import numpy as np
 
 from phix.core.arrays import LAYOUT
 from phix.kernels.cpu import jit
-from phix.kernels.cpu.array_objects import COUNT, DATA, DIMS, DTYPE, FLAGS, TYPE
+from phix.kernels.cpu.array_objects import COUNT, DATA, DIMS, DTYPE, FLAGS, KIND, TYPE
 
-# Of the table: the address of NumPy's class, then for each array the address of its dtype, its
-# flags, how many dims it has, and those. What differs is answered with None, which an empty format
-# builds.
+# Of the table: the address of NumPy's class, then for each array the word of its dtype, its flags,
+# how many dims it has, and those. What differs is answered with None, which an empty format builds.
 _TEXT = f"""
 @nothing = private constant [1 x i8] zeroinitializer
 declare ptr @Py_BuildValue(ptr, ...)
@@ -46,7 +46,9 @@ look:
   br i1 %is_array, label %head, label %no
 head:
   %dtype.at = getelementptr inbounds i8, ptr %array, i64 {DTYPE}
-  %own.dtype = load i64, ptr %dtype.at
+  %dtype.object = load ptr, ptr %dtype.at
+  %kind.at = getelementptr inbounds i8, ptr %dtype.object, i64 {KIND}
+  %own.dtype = load i64, ptr %kind.at
   %dtype = load i64, ptr %row
   %same.dtype = icmp eq i64 %own.dtype, %dtype
   %flags.at = getelementptr inbounds i8, ptr %array, i64 {FLAGS}
@@ -105,8 +107,11 @@ def _look() -> Callable[..., Any]:
 
 def look(like: Sequence[np.ndarray]) -> Callable[..., Any]:
     """See :func:`phix.core.arrays.look`."""
-    rows = [(id(a.dtype), a.flags.num & LAYOUT, a.ndim, *a.shape) for a in like]
+    rows = [(_word(a.dtype), a.flags.num & LAYOUT, a.ndim, *a.shape) for a in like]
     table = np.array([id(np.ndarray), *(n for row in rows for n in row)], np.int64)
-    found = partial(_look(), table)
-    found.held = [a.dtype for a in like]  # type: ignore[attr-defined]  # so none takes its place
-    return found
+    return partial(_look(), table)
+
+
+def _word(dtype: np.dtype) -> int:
+    """What tells a dtype from others; arrays that were pickled have objects of their own for it."""
+    return ctypes.c_int64.from_address(id(dtype) + KIND).value

@@ -6,3 +6,5 @@ from __future__ import annotations
 _HEAD = object.__basicsize__
 TYPE = _HEAD - 8
 DATA, COUNT, DIMS, STRIDES, DTYPE, FLAGS = (_HEAD + n for n in (0, 8, 16, 24, 40, 48))
+# PyArray_Descr, behind the class of its values: in a word their kind, the byte order and a number.
+KIND = _HEAD + 8
