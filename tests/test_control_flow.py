@@ -492,6 +492,12 @@ def test_errors() -> None:
         phix.while_loop(lambda v: True, lambda v: ops.concat([v, v]), np.ones(2))
     with pytest.raises(ShapeError, match="results of the same metas"):
         phix.cond(True, lambda x: x, lambda x: ops.sum(x), np.ones(2))
+    with pytest.raises(DTypeError, match=r"cond: false_fn gives int32\[2\], true_fn float64\[2\]"):
+        phix.cond(True, lambda x: x, lambda x: x.astype("int32"), np.ones(2))
+    with pytest.raises(
+        DTypeError, match=r"switch: branch 0 gives float64\[2\], branch 1 bool\[2\]"
+    ):
+        phix.switch(0, [lambda x: x, lambda x: x > 0], np.ones(2))
     with pytest.raises(ArgumentError, match="structure"):
         phix.cond(True, lambda x: (x, x), lambda x: x, 1.0)
     with pytest.raises(ShapeError, match="pred must be one value"):

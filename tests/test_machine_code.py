@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +21,8 @@ from phix.kernels.loops import verifier
 from phix.kernels.schedule.pipeline import PIPELINES
 from tests import machine_code
 from tests.machine_code import unoptimised
+
+ROOT = Path(__file__).parents[1]
 
 
 def optimised(count: int, *args: int, is_marked: bool = True, **options: Any) -> set[int]:
@@ -109,6 +115,7 @@ def test_code_that_may_lose_masks_is_compiled_without_vectors_of_lines(
     monkeypatch.setattr(compiler, "parsed", lambda text: text)
     monkeypatch.setattr(compiler, "_optimise", lambda *given: ways.append(given[-1]))
     monkeypatch.setattr(compiler, "_emitted", emitted)
+    monkeypatch.setattr(compiler, "_is_sound", lambda module: module != "broken" or not ways[-1][0])
     monkeypatch.setattr(compiler, "has_masks", lambda: True)
     assert not compiler.may_lose_masks(compiler.object_of("text", False))
     assert ways == [(True, True), (False, True)]
@@ -118,6 +125,47 @@ def test_code_that_may_lose_masks_is_compiled_without_vectors_of_lines(
     ways.clear()
     compiler.object_of("always", True)  # its vectors stand in the text
     assert len(ways) == 1
+    ways.clear()
+    compiler.object_of("broken", False)  # by the passes that make vectors of lines
+    assert ways == [(True, True), (False, True)]
+
+
+# Of its gradient LLVM 22 makes, for AVX2, a product that stands behind its use.
+LEAPFROG = """
+import numpy as np, phix
+import phix.numpy as pn
+def energy(q, p, w, b):
+    return pn.sum(pn.tanh(pn.concatenate([q, p]) @ w) * b)
+def loss(w, b, q, p):
+    def step(carry, _):
+        q, p = carry
+        p = p - 0.05 * phix.grad(energy, 0)(q, p, w, b)
+        q = q + 0.1 * phix.grad(energy, 1)(q, p, w, b)
+        p = p - 0.05 * phix.grad(energy, 0)(q, p, w, b)
+        return (q, p), None
+    return pn.sum(phix.scan(step, (q, p), None, length=3)[0][0] ** 2)
+draw = np.random.default_rng(0)
+w, b, q, p = draw.normal(size=(4, 5)), draw.normal(size=5), draw.normal(size=2), draw.normal(size=2)
+found = phix.jit(phix.grad(loss))(w, b, q, p).numpy()
+for place in np.ndindex(4, 5):
+    up, down = w.copy(), w.copy()
+    up[place] += 1e-5
+    down[place] -= 1e-5
+    slope = (loss(up, b, q, p).item() - loss(down, b, q, p).item()) / 2e-5
+    assert abs(found[place] - slope) < 1e-6 * (1 + abs(slope)), (place, found[place], slope)
+"""
+
+
+@pytest.mark.parametrize("level", ["native", "x86-64-v3"])
+def test_a_program_that_llvm_would_break_compiles(level: str) -> None:
+    """In a process of its own, as LLVM ends the process."""
+    environment = os.environ | {"PHIX_CPU": level, "PHIX_CACHE": "0", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", LEAPFROG], text=True, capture_output=True, env=environment
+    )
+    if "asks for what this CPU has not" in done.stderr:
+        pytest.skip(f"this CPU has not what {level} asks for")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("method", ["midpoint", "closest_observation", "linear"])

@@ -223,6 +223,27 @@ def test_the_slope_of_interp_is_a_number_where_points_repeat() -> None:
         assert slope(phix.to_tensor(1.5)).tolist() == 0.0
 
 
+@pytest.mark.parametrize("more", [{}, {"left": 0.0, "right": 9.0}, {"period": 8.0}])
+def test_the_slopes_of_interp_at_points_are_those_beside_them(more: dict[str, float]) -> None:
+    """At a point it is the slope behind it, at the last one that before it."""
+    points, values = np.array([0.0, 1.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 6.0])
+    x = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 3.5] + [4.0] * ("period" not in more))
+
+    def interp(x: Any, points: Any, values: Any) -> Any:
+        return phix.numpy.interp(x, points, values, **more)
+
+    np.testing.assert_array_equal(interp(x, points, values), np.interp(x, points, values, **more))
+    slopes = np.array([2, 2, -0.5, -0.5, 4, 4, 4])[: len(x)]
+    for f in (interp, phix.jit(interp)):
+        found = phix.grad(lambda *given, f=f: phix.ops.sum(f(*given)), (0, 1, 2))(x, points, values)
+        np.testing.assert_allclose(found[0], slopes, rtol=1e-12)
+        # moved together, points and x leave it as it is
+        np.testing.assert_allclose(phix.ops.sum(found[1]), -slopes.sum(), rtol=1e-12)
+        np.testing.assert_allclose(phix.ops.sum(found[2]), len(x), rtol=1e-12)
+    at_one = phix.grad(lambda p: interp(1.0, p, values))(points)
+    np.testing.assert_allclose(at_one, [0, 0.5, 0, 0], atol=1e-12)
+
+
 def test_cube_roots_are_right_to_the_last_digits() -> None:
     exponents = np.linspace(-1, 1, 400)
     for dtype, reach in (("float64", 307), ("float32", 37), ("float16", 4)):

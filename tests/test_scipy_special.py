@@ -245,6 +245,25 @@ def test_slopes_batched_and_compiled_and_of_slopes() -> None:
     np.testing.assert_allclose(phix.vmap(mixed)(np.ones(3), x), want, rtol=1e-11)
 
 
+KNOWN_TANGENTS = {
+    "one": ["dawsn", "exp1", "expi", "ndtri", "spence"],
+    "two": ["gammainc", "gammaincc", "owens_t"],
+}
+
+
+@pytest.mark.parametrize("name", [*KNOWN_TANGENTS["one"], *KNOWN_TANGENTS["two"]])
+def test_tangents_that_are_known_where_all_else_is_traced(name: str) -> None:
+    f, x = getattr(special, name), np.array([0.1, 0.5, 0.9])
+    given = (x,) if name in KNOWN_TANGENTS["one"] else (x + 1, x)
+
+    def slope(*given: Any) -> Any:
+        return phix.jvp(f, given, (np.ones(given[0].shape),) * len(given))[1]
+
+    np.testing.assert_allclose(phix.jit(slope)(*given), slope(*given), rtol=1e-12)
+    rows = phix.scan(lambda c, row: (c, slope(*row)), 0, given)[1]
+    np.testing.assert_allclose(rows, slope(*given), rtol=1e-12)
+
+
 def test_unknown_dims_and_narrow_dtypes() -> None:
     def all_of(x: Any) -> Any:
         small = [special.expi(x), special.gammainc(2.0, x), special.zeta(x + 1, x)]

@@ -15,6 +15,7 @@ from phix.core import pytrees
 from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
 from phix.core.given import FUNCTION, FUNCTIONS, takes
 from phix.core.graph import Graph
+from phix.core.meta import check_alike
 from phix.core.tensor import TensorBase
 from phix.core.transforms import transforms
 
@@ -58,7 +59,7 @@ def cond(pred: Any, true_fn: Callable[..., R], false_fn: Callable[..., R], *oper
             "element by element"
         )
     index = ops.cast(pred if pred.dtype == dt.bool_ else pred != 0, dt.int64)
-    return _choose(index, [false_fn, true_fn], operands, "cond")
+    return _choose(index, [false_fn, true_fn], operands, "cond", ["false_fn", "true_fn"])
 
 
 @takes(branches=FUNCTIONS)
@@ -79,7 +80,8 @@ def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> 
     index = single(index, "switch: index")
     if index.ndim or dt.kind(index.dtype) != "int":
         raise DTypeError(f"switch: index must be one int, found {index.meta}")
-    return _choose(index, branches, operands, "switch")
+    names = [f"branch {number}" for number in range(len(branches))]
+    return _choose(index, branches, operands, "switch", names)
 
 
 def single(value: Any, where: str) -> TensorBase:
@@ -90,7 +92,9 @@ def single(value: Any, where: str) -> TensorBase:
     return found[0]
 
 
-def _choose(index: Any, branches: Sequence[Any], operands: Any, where: str) -> Any:
+def _choose(
+    index: Any, branches: Sequence[Any], operands: Any, where: str, names: Sequence[str]
+) -> Any:
     leaves, structure = taken((tuple(operands), {}), where)
     runs = [FlattenedBranch(f, structure, f"the result of {function_name(f)}") for f in branches]
     metas = [x.meta for x in leaves]
@@ -103,6 +107,9 @@ def _choose(index: Any, branches: Sequence[Any], operands: Any, where: str) -> A
         if any(wanted):
             run.dtypes = wanted
             traced[n] = transforms().trace(run, metas)
+    metas_of = [tuple(a.meta for a in graph.outputs) for graph, _ in traced]
+    for name, found in zip(names, metas_of):
+        check_alike(metas_of[0], found, f"{where}: {names[0]}", name)
     closed = [values for _, values in traced]
     graphs = [taking_all(graph, leaves, closed, number) for number, (graph, _) in enumerate(traced)]
     outs = ops.branch(index, [*leaves, *(v for values in closed for v in values)], graphs)

@@ -141,9 +141,14 @@ def in_dtype(x: TensorBase, dtype: np.dtype, what: str) -> Any:
 
 
 def _fit_cotangent(ct: TensorBase, out: TensorBase) -> Any:
-    if not dm.same_shape(ct.meta.dims, out.meta.dims):
+    dims, own = ct.meta.dims, out.meta.dims
+    if not dm.same_shape(dims, own):
+        may_fit = len(dims) == len(own) and all(map(dm.may_equal, dims, own))
+        hint = "; nothing says that sizes which are not known are equal here: give them one name "
+        hint += 'in the specs, as phix.spec(["n", "n"])'
         raise ShapeError(
             f"the cotangent of a result {out.meta} must have its dims, found {ct.meta}"
+            f"{hint if may_fit else ''}"
         )
     return in_dtype(ct, out.dtype, "the cotangent")
 

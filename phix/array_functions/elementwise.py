@@ -169,14 +169,16 @@ def interp(
     x0, x1, y0, y1 = (v[n] for v in (points, values) for n in (number, number + 1))
     width = ops.where(x1 == x0, 1, x1 - x0)  # where points repeat, no slope is used
     slope = (y1 - y0) / width
-    inside = y0 + (at - x0) * slope
+    # from the point that is met, so that its value is exact, and the slope beside it the derivative
+    is_last = at == x1
+    met, of_met = ops.where(is_last, x1, x0), ops.where(is_last, y1, y0)
+    inside = of_met + (at - met) * slope
     # from the other end where that is NaN; between two infinities that are alike there is one
     other = ops.where(y0 == y1, y0, y1 + (at - x1) * slope)
     inside = ops.where(ops.isnan(inside), other, inside)
-    inside = ops.where(at == x0, y0, inside)
+    inside = ops.where((at == met) & ops.isnan(inside), of_met, inside)
     low, high = (values[0] if left is None else left), (values[-1] if right is None else right)
     found = ops.where(ops.less_than(at, points[0]), low, inside)
-    found = ops.where(ops.greater_equal(at, points[-1]), values[-1], found)
     found = ops.where(ops.greater_than(at, points[-1]), high, found)
     return ops.where(ops.isnan(at), math.nan, found).astype(dtype)
 

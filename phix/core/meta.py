@@ -133,6 +133,27 @@ def spec(shape: Sequence[int | str | DimLike], dtype: Any = float) -> MetaTensor
         raise DTypeError(f"spec: {error}") from None
 
 
+def check_alike(
+    first: Sequence[MetaTensor], outs: Sequence[MetaTensor], name: str, other: str
+) -> None:
+    """Raise unless two branches give results of the same metas.
+
+    Raises:
+        ShapeError: there are more of one, or dims differ.
+        DTypeError: dtypes alone do.
+    """
+    fits = len(outs) == len(first) and all(
+        a.ndim == b.ndim and all(map(dm.may_equal, a.dims, b.dims)) for a, b in zip(first, outs)
+    )
+    if not fits or any(a.dtype != b.dtype for a, b in zip(first, outs)):
+        kind, change = (DTypeError, "cast") if fits else (ShapeError, "reshape")
+        raise kind(
+            f"the branches must give results of the same metas: {name} gives "
+            f"{', '.join(map(str, first))}, {other} {', '.join(map(str, outs))}; {change} one of "
+            "them"
+        )
+
+
 def _listed(shape: Any, where: str) -> tuple[Any, ...]:
     """The entries of a shape, which has them in an order."""
     try:

@@ -36,13 +36,22 @@ def no_value(tracer: Traced, asked: str) -> ConcretizationError:
     )
 
 
+# What has one size in place of an op whose result has as many elements as the data say.
+_CHOSEN = (
+    "keep the size and choose with phix.ops.where(mask, x, other), give the number of elements "
+    "(phix.ops.true_positions(mask, size))"
+)
+_OF_ONE_SIZE = {
+    "bincount": "count into a tensor of a size that you give, phix.zeros([size]).at[x].add(1)"
+}
+
+
 def no_one_size(op_name: str, tracer: Traced) -> ConcretizationError:
     """Of a batch, each lane of which would have a result of a size of its own."""
     return ConcretizationError(
         f"{op_name}{at_user_line()}: the size of the result depends on the data, so it would be "
         f"another in each lane of the batch ({tracer.meta} is mapped by {tracer.interpreter.name});"
-        " keep the size and choose with phix.ops.where(mask, x, other), give the number of "
-        "elements (phix.ops.true_positions(mask, size)), or map over the batch with phix.scan"
+        f" {_OF_ONE_SIZE.get(op_name, _CHOSEN)}, or map over the batch with phix.scan"
     )
 
 

@@ -11,7 +11,7 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.graph import Graph
-from phix.core.meta import MetaTensor
+from phix.core.meta import MetaTensor, check_alike
 from phix.core.transforms import transforms
 from phix.primitives.flat import (
     Metas,
@@ -39,14 +39,7 @@ def branch_meta(index: MetaTensor, operands: Metas, branches: tuple[Graph, ...])
     first = results(branches[0], operands, "branch 0")
     for number, graph in enumerate(branches):
         outs = results(graph, operands, f"branch {number}")
-        if len(outs) != len(first) or not all(
-            a.dtype == b.dtype and a.ndim == b.ndim and all(map(dm.may_equal, a.dims, b.dims))
-            for a, b in zip(first, outs)
-        ):
-            raise ShapeError(
-                f"the branches must give results of the same metas: branch 0 gives {list(first)}, "
-                f"branch {number} {list(outs)}; cast or reshape one of them"
-            )
+        check_alike(first, outs, "branch 0", f"branch {number}")
     return first
 
 

@@ -215,6 +215,11 @@ def gamma_density(x: Any, y: Any) -> Any:
 @rules.decompose("gamma_density_grad")
 @in_float32
 def gamma_density_grad(x: Any, y: Any, out: Any, out_grad: Any) -> Any:
-    to_x = out_grad * (out * (ops.log(y) - ops.digamma(x)))
-    to_y = out_grad * (out * ((x - 1) / y - 1))
-    return unbroadcast(to_x, x), unbroadcast(to_y, y)
+    """p (log y - digamma x) and p (x - 1) / y - p; at y = 0 the first is 0, and p(x - 1, y) - p the
+    second."""
+    is_none = out == 0
+    to_x = ops.where(is_none, 0.0, out * (ops.log(ops.where(is_none, 1.0, y)) - ops.digamma(x)))
+    is_end = (y == 0) & (x >= 1)
+    at_end = ops.gamma_density(ops.where(is_end & (x > 1), x - 1, 2.0), y)
+    beside = ops.where(is_end, at_end, out * ((x - 1) / ops.where(is_end, 1.0, y)))
+    return unbroadcast(out_grad * to_x, x), unbroadcast(out_grad * (beside - out), y)

@@ -125,8 +125,10 @@ def elementwise_pow_jet(x: Series, y: Series) -> Series:
         found, factor = [value], 1.0
         for i in range(1, len(x)):
             factor = factor * ((y[0] - (i - 1)) / i)
-            slope = ops.elementwise_pow(x[0], y[0] - i)
-            found.append(ops.where(factor == 0, 0.0, factor * slope))
+            exponent = y[0] - i
+            is_flat = (factor == 0) & ~ops.isfinite(ops.elementwise_pow(x[0], exponent))
+            slope = ops.elementwise_pow(ops.where(is_flat, 1.0, x[0]), exponent)
+            found.append(ops.where(is_flat, 0.0, factor * slope))
         return composed(x, found)
     at_zero = x[0] == 0
     safe = [ops.where(at_zero, 1.0, x[0]), *x[1:]]
@@ -233,6 +235,13 @@ def scaled_bessel_jet(x: Series, m: int, n: int) -> Series:
     side = -ops.sign(x[0])
     slope = each(lambda c: side * c, applied(lambda v: ops.scaled_bessel(v, m + 1, n), x[:-1]))
     return integral(ops.scaled_bessel(x[0], m, n), product(slope, rate(x)))
+
+
+@rules.jet("bessel_ratio")
+def bessel_ratio_jet(x: Series, n: int) -> Series:
+    """By its own slope, which is smooth at 0, where what it is made of has a kink."""
+    slope = product(x[:-1], applied(lambda v: ops.bessel_ratio(v, n + 1), x[:-1]))
+    return integral(ops.bessel_ratio(x[0], n), product(slope, rate(x)))
 
 
 # -- choices -------------------------------------------------------------------------------------

@@ -451,8 +451,13 @@ def where_grad(condition: Any, x: Any, y: Any, out_grad: Any) -> Any:
 
 @rules.decompose("elementwise_pow_grad")
 def elementwise_pow_grad(x: Any, y: Any, out_grad: Any) -> Any:
-    """y x^(y-1) and log(x) x^y; the log is taken of 1 where x = 0, so the exponent's is 0."""
-    to_x = out_grad * conj(ops.where(y == 0, 0.0, y * ops.elementwise_pow(x, y - 1)))
+    """y x^(y-1) and log(x) x^y; the log is taken of 1 where x = 0, so the exponent's is 0.
+
+    For y = 0 the first is 0 where 1 / x is not finite, too; elsewhere it depends on y.
+    """
+    is_flat = (y == 0) & ~ops.isfinite(ops.reciprocal(x))
+    slope = y * ops.elementwise_pow(ops.where(is_flat, 1.0, x), y - 1)
+    to_x = out_grad * conj(ops.where(is_flat, 0.0, slope))
     safe = ops.where(x == 0, 1.0, x)
     to_y = out_grad * conj(ops.log(safe) * ops.where(x == 0, 0.0, ops.elementwise_pow(safe, y)))
     return unbroadcast(to_x, x), unbroadcast(to_y, y)

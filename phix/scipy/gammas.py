@@ -63,7 +63,8 @@ def _gamma_from_zero(x: Any) -> Any:
     power = wide ** (0.5 * wide - 0.25)
     value = power * (power * ops.exp(_HALF_LOG_2PI - wide + _stirling(wide))) / product
     whole = (x == ops.floor(x)) & (x < 20)
-    return ops.where(whole, ops.round(value), value)
+    exact = value + ops.stop_gradient(ops.round(value) - value)  # the slope stays that of value
+    return ops.where(whole, exact, value)
 
 
 def _sine_of_pi(x: Any) -> Any:

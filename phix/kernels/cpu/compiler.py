@@ -132,14 +132,29 @@ def _emitted(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> bytes:
 # -- machine code ----------------------------------------------------------------------------------
 def object_of(text: str, is_final: bool) -> bytes:
     """The machine code of a module as an object file."""
+    body = None
     with _machine() as machine:
         for vectors in VECTORS:
             module = parsed(text)
             _optimise(module, machine, is_final, vectors)
+            if not _is_sound(module):
+                continue
             body = _emitted(module, machine)
             if is_final or not may_lose_masks(body):
                 break
+    if body is None:
+        raise RuntimeError("LLVM's passes make nothing of its text that it takes")
     return body
+
+
+def _is_sound(module: llvm.ModuleRef) -> bool:
+    """Whether LLVM finds its own work in order, after its passes.
+
+    Where it makes vectors of lines, LLVM 22 may put a value behind its use, which ends the process
+    as machine code is made, if not in a wrong number.
+    """
+    with ffi.OutputString() as said:
+        return not _unlocked("LLVMPY_VerifyModule")(module, said)
 
 
 def objects_of(text: str, is_final: bool) -> list[bytes]:

@@ -1,0 +1,149 @@
+"""Derivatives of functions of one and two numbers where arguments are 0, ±1, or alike.
+
+There formulas have an end of their own (what is chosen where a divisor or an exponent is 0), and a
+choice right for a value may be wrong for its derivatives. Where differences of the function's own
+values from the left, from the right and across agree, it is smooth, and each way to a derivative
+must give what they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+import phix.numpy as pn
+from phix import ops
+
+pytestmark = pytest.mark.unoptimised
+
+special = phix.scipy.special
+POINTS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0)
+Function = Callable[..., Any]
+
+# Steps of the differences, and how far they and derivatives may be apart, by order.
+STEPS = {1: 1e-5, 2: 1e-3, 3: 4e-3}
+SMOOTH = {1: 1e-4, 2: 1e-2, 3: 6e-2}
+CLOSE = {1: 2e-4, 2: 2e-2, 3: 1e-1}
+# Of values at -4 .. 4 steps: from the left, across and from the right, times a power of the step.
+DIFFERENCES = {
+    1: ([0, 0, 0.5, -2, 1.5, 0, 0, 0, 0], [0, 0, 0, -0.5, 0, 0.5, 0, 0, 0]),
+    2: ([0, -1, 4, -5, 2, 0, 0, 0, 0], [0, 0, 0, 1, -2, 1, 0, 0, 0]),
+    3: ([1.5, -7, 12, -9, 2.5, 0, 0, 0, 0], [0, 0, -0.5, 1, 0, -1, 0.5, 0, 0]),
+}
+
+
+def _named(module: Any, names: str) -> dict[str, Function]:
+    return {name: getattr(module, name) for name in names.split()}
+
+
+ONE = {
+    **_named(pn, "abs arccos arcsin arcsinh arctan arctanh cbrt cos cosh exp exp2 expm1 i0 log "
+                 "log10 log1p log2 nan_to_num reciprocal sin sinc sinh sqrt square tan tanh"),
+    **_named(special, "dawsn digamma entr erf erfc erfcx erfinv exp1 expi expit factorial gamma "
+                      "gammaln i0e i1 i1e log_expit log_ndtr logit ndtr ndtri spence zeta"),
+    **_named(ops, "celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid "
+                  "relu relu6 rsqrt selu silu softplus softshrink softsign stanh swish "
+                  "tanh_shrink"),
+    "interp": lambda x: pn.interp(x, np.arange(-2.0, 2.5), 3 * np.arange(-2.0, 2.5) + 1),
+    "x ** x": lambda x: x**x,
+    "(x + 3) ** x": lambda x: (x + 3) ** x,
+    "of a complex power": lambda x: pn.real((x + (3 + 1j)) ** (x + 0j)),
+}  # fmt: skip
+TWO = {
+    **_named(pn, "arctan2 copysign divide float_power fmax fmin fmod hypot logaddexp logaddexp2 "
+                 "maximum minimum mod multiply power"),
+    **_named(special, "betaln comb gammainc gammaincc kl_div owens_t poch rel_entr xlog1py xlogy"),
+    **_named(ops, "bce_loss gamma_density hinge_loss log_loss sigmoid_cross_entropy_with_logits "
+                  "swiglu"),
+}  # fmt: skip
+# What two numbers do as t grows: one of them, or both.
+LINES: dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]] = {
+    "x": lambda x, y, t: (x + t, y),
+    "y": lambda x, y, t: (x, y + t),
+    "up": lambda x, y, t: (x + 1.2 * t, y + 0.7 * t),
+    "down": lambda x, y, t: (x + 0.6 * t, y - 1.1 * t),
+}
+# At the origin, from which they are linear along every line, and no plane.
+NO_PLANE = {"copysign", "hypot"}
+
+
+def differences(f: Function, order: int) -> tuple[np.ndarray, np.ndarray]:
+    """The derivative of ``f`` at 0 across, and where it is smooth; one for each element."""
+    step = STEPS[order]
+    values = np.stack([f(k * step) for k in range(-4, 5)])
+    left, across = (np.tensordot(w, values, 1) for w in np.array(DIFFERENCES[order]) / step**order)
+    right = np.tensordot(DIFFERENCES[order][0][::-1], values, 1) * (-1 / step) ** order
+    apart = np.maximum(abs(left - across), abs(right - across))
+    is_finite = np.isfinite(values).all(0)
+    return across, is_finite & (apart <= SMOOTH[order] * (1 + abs(across)))
+
+
+def along(f: Function) -> Function:
+    return lambda t: phix.jvp(f, (t,), (pn.ones_like(t),))[1]
+
+
+def slopes(f: Function) -> Function:
+    return phix.grad(lambda t: pn.sum(f(t)))
+
+
+WAYS: dict[str, tuple[int, Callable[[Function], Function]]] = {
+    "backward": (1, slopes),
+    "forward": (1, along),
+    "series 1": (1, lambda f: lambda t: phix.jet(f, (t,), ([pn.ones_like(t)],))[1][0]),
+    "backward, backward": (2, lambda f: slopes(slopes(f))),
+    "forward, forward": (2, lambda f: along(along(f))),
+    "forward of backward": (2, lambda f: along(slopes(f))),
+    "backward of forward": (2, lambda f: slopes(along(f))),
+    "backward three times": (3, lambda f: slopes(slopes(slopes(f)))),
+    "forward of backward of backward": (3, lambda f: along(slopes(slopes(f)))),
+}
+
+
+def check(f: Function, where: Any) -> None:
+    """``f`` of numbers t, one for each of the points, which is at t = 0."""
+    size = len(where)
+    zeros = np.zeros(size)
+    smooth = np.ones(size, bool)
+    for order in STEPS:
+        wanted, is_smooth = differences(lambda t: f(zeros + t).numpy(), order)
+        smooth &= is_smooth
+        for name, (of_order, way) in WAYS.items():
+            if of_order == order:
+                found = way(f)(zeros).numpy()
+                is_near = abs(found - wanted) <= CLOSE[order] * (1 + abs(wanted))
+                wrong = [(where[k], found[k], wanted[k]) for k in np.flatnonzero(smooth & ~is_near)]
+                assert not wrong, f"{name} of order {order}: {wrong}"
+
+
+@pytest.fixture(autouse=True)
+def float64() -> Any:
+    with phix.default_dtype("float64"), np.errstate(all="ignore"):
+        yield
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_of_one_number(name: str) -> None:
+    check(lambda t: ONE[name](pn.array(POINTS) + t), POINTS)
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_of_two_numbers(name: str) -> None:
+    pairs = [(x, y) for x, y in product(POINTS, POINTS) if x or y or name not in NO_PLANE]
+    x, y = pn.array(pairs).T
+    for line in LINES.values():
+        check(lambda t, line=line: TWO[name](*line(x, y, t)), pairs)
+
+
+def test_differences_know_what_is_smooth() -> None:
+    corner = np.array([0.0, 1.0])
+    for order in STEPS:
+        _, is_smooth = differences(lambda t, n=order: abs(corner + t) ** n, order)
+        assert list(is_smooth) == [order == 2, True]
+        found, of_exp = differences(lambda t: np.exp(2 * (corner + t)), order)
+        assert of_exp.all()
+        np.testing.assert_allclose(found, 2**order * np.exp(2 * corner), rtol=1e-3)
