@@ -21,8 +21,8 @@ from benchmarks.peers import Call, leaves
 # A repeat is made of enough calls to last this long, in seconds.
 _SPAN = 0.005
 # Threads of the contender before may still be waiting for work, in a loop that keeps a core busy
-# (OpenMP's do for some milliseconds); they go to sleep meanwhile.
-_PAUSE = 0.02
+# (OpenMP's do for some milliseconds, OpenBLAS's for 2^26 cycles); they go to sleep meanwhile.
+_PAUSE = 0.05
 # phix compiled for one size, beside phix compiled for any.
 SIZED = "sized"
 COMPILED = "torch.compile"

@@ -163,9 +163,8 @@ def code_of(text: str) -> Code:
         found = _loaded.get(key)
         if found is None:
             calls = tuple(sorted(set(re.findall(_CALLS, text))))
-            _provide(calls)
             name = _name(key)
-            engine, (address,) = _load(key, text.replace("@ENTRY", f"@{name}"), (name,))
+            engine, (address,) = _load(key, text.replace("@ENTRY", f"@{name}"), (name,), calls)
             found = _loaded[key] = Code(key, calls, address, engine)
     return found
 
@@ -201,7 +200,7 @@ def addresses(
     Text that a function of phix makes from plain arguments need not be made to be found on disk.
     """
     with _lock:
-        engine, found = _load(_key(text), text, names, is_final)
+        engine, found = _load(_key(text), text, names, is_final=is_final)
         _permanent.append(engine)
     return found
 
@@ -220,14 +219,20 @@ def _name(key: str) -> str:
 
 
 def _load(
-    key: str, text: str | partial[str], names: tuple[str, ...], is_final: bool = False
+    key: str,
+    text: str | partial[str],
+    names: tuple[str, ...],
+    calls: tuple[str, ...] = (),
+    is_final: bool = False,
 ) -> tuple[Any, tuple[int, ...]]:
+    """Machine code in memory. What it calls is waited for last, as threads may be at work on it."""
     begun = _begun.pop(key, None)
     body = None if begun else disk_cache.load(key)
     if body is None:
         body = objects.packed([begun.result()] if begun else _made(text, is_final))
         if isinstance(text, partial) or _is_for_all(text):
             disk_cache.save(key, body)
+    _provide(calls)
     return _linked(body, names)
 
 
