@@ -8,6 +8,7 @@ must give what they do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -137,6 +138,31 @@ def test_of_two_numbers(name: str) -> None:
     x, y = pn.array(pairs).T
     for line in LINES.values():
         check(lambda t, line=line: TWO[name](*line(x, y, t)), pairs)
+
+
+@pytest.mark.parametrize("order", [2, 4, 6])
+def test_norms_of_even_order_are_smooth_where_an_element_is_0(order: int) -> None:
+    """Of (a, t, b) it is (c + t^p)^(1 / p), with c = a^p + b^p."""
+    c = 1.5**order + 2.0**order
+
+    def norm(t: Any) -> Any:
+        return pn.linalg.norm(pn.stack([pn.full_like(t, 1.5), t, pn.full_like(t, -2.0)]), order)
+
+    wanted = np.zeros(order + 1)
+    wanted[order] = math.factorial(order) * c ** (1 / order - 1) / order
+    f = norm
+    for k in range(1, order + 1):
+        f = phix.grad(f)
+        np.testing.assert_allclose(f(0.0).item(), wanted[k], rtol=1e-12)
+        series = phix.derivative(norm, order=k)(0.0).item()
+        np.testing.assert_allclose(series, wanted[k], rtol=1e-12)
+
+
+@pytest.mark.parametrize("f", [pn.linalg.norm, lambda x: pn.abs(x[0] + 1j * x[1])])
+def test_sizes_of_nothing_have_derivatives_0(f: Function) -> None:
+    for way in (phix.grad, phix.hessian, lambda f: phix.jacfwd(phix.hessian(f))):
+        np.testing.assert_array_equal(np.asarray(way(f)(np.zeros(2))) * 1.0, 0.0)
+        np.testing.assert_array_equal(np.asarray(way(lambda x: f(x) ** 2)(np.zeros(2))), 0.0)
 
 
 def test_differences_know_what_is_smooth() -> None:

@@ -44,7 +44,7 @@ def p_norm(x: Any, porder: float, axis: int, epsilon: float, keepdim: bool, asve
     elif porder == 2:
         size = wide * wide
     elif porder != 1:
-        size = ops.pow(size, porder)
+        size = ops.pow(size if porder % 2 else wide, porder)  # where it can be, smooth at 0
     total = ops.sum(size, axes, keepdim=keepdim)
     if porder == 2:
         total = at_zero(total, ops.sqrt)
@@ -109,9 +109,11 @@ def p_norm_grad(
     if math.isinf(porder):
         hits = ops.cast(ops.abs(x) == norm, x.dtype)
         return hits * ops.sign(x) * (grad / ops.sum(hits, axes, keepdim=True))
-    ratio = x / ops.where(norm == 0, 1.0, norm)
-    if porder == 2:
-        return grad * ratio
+    is_none = norm == 0
+    ratio = ops.where(is_none, 0.0, x / ops.where(is_none, 1.0, norm))
+    if porder == int(porder) and porder > 1:  # smooth in each element
+        power = ops.pow(ratio, porder - 1)
+        return grad * (ops.sign(ratio) * power if porder % 2 else power)
     at_zero = ratio == 0
     power = ops.pow(ops.where(at_zero, 1.0, ops.abs(ratio)), porder - 1)
     return grad * ops.where(at_zero, 0.0, ops.sign(x) * power)
