@@ -62,6 +62,40 @@ TWO = {
     **_named(ops, "bce_loss gamma_density hinge_loss log_loss sigmoid_cross_entropy_with_logits "
                   "swiglu"),
 }  # fmt: skip
+WEIGHTS = np.arange(1.0, 5.0)
+ARRAYS: dict[str, Function] = {
+    "prod": pn.prod,
+    "cumprod": lambda x: pn.cumprod(x) @ WEIGHTS,
+    "logsumexp": lambda x: ops.logsumexp(x, [0]),
+    "softmax": lambda x: ops.softmax(x, 0) @ WEIGHTS,
+    "log_softmax": lambda x: ops.log_softmax(x, 0) @ WEIGHTS,
+    "cummax": lambda x: ops.cummax(x, 0)[0] @ WEIGHTS,
+    "sort": lambda x: pn.sort(x) @ WEIGHTS,
+    "max": pn.max,
+    "var": pn.var,
+    "convolve": lambda x: pn.sum(pn.convolve(x, x) ** 2),
+    "polyval": lambda x: pn.polyval(x, 0.0) + pn.polyval(x, x[1]),
+    "det": lambda x: pn.linalg.det(pn.outer(x, x) + pn.diag(x)),
+    "inv": lambda x: pn.sum(pn.linalg.inv(x.reshape(2, 2) @ x.reshape(2, 2).T + pn.eye(2))),
+    "matrix_power": lambda x: pn.sum(pn.linalg.matrix_power(x.reshape(2, 2), 3)),
+    "expm": lambda x: pn.sum(phix.linalg.expm(x.reshape(2, 2))),
+    "trapezoid": lambda x: pn.trapezoid(x**2, x),
+    "cross": lambda x: pn.sum(pn.cross(x[:3], x[1:]) ** 2),
+    "einsum": lambda x: pn.einsum("i,i,j,j,j->", x, x, x, x, x),
+    "interp of values": lambda x: pn.interp(pn.array([0.0, 0.5, 2.0, 3.0]), WEIGHTS - 1, x) @ x,
+    "fft": lambda x: pn.sum(pn.real(pn.fft.fft(x) * pn.conj(pn.fft.fft(x)))),
+    "sums of parts": lambda x: pn.sum(pn.zeros([3]).at[pn.array([0, 0, 2, 1])].add(x) ** 3),
+    "products of parts": lambda x: pn.sum(pn.ones([3]).at[pn.array([0, 0, 2, 1])].multiply(x)),
+}
+PLACES = {
+    "nothing": [0.0] * 4,
+    "one 0": [1.0, 0.0, 2.0, 3.0],
+    "two": [0.0, 2.0, 0.0, 3.0],
+    "alike": [2.0] * 4,
+    "both signs": [-1.0, 0.0, 1.0, -2.0],
+}
+
+
 # What two numbers do as t grows: one of them, or both.
 LINES: dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]] = {
     "x": lambda x, y, t: (x + t, y),
@@ -138,6 +172,13 @@ def test_of_two_numbers(name: str) -> None:
     x, y = pn.array(pairs).T
     for line in LINES.values():
         check(lambda t, line=line: TWO[name](*line(x, y, t)), pairs)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_of_arrays(name: str, rng: np.random.Generator) -> None:
+    line = rng.uniform(0.5, 1.5, 4) * np.array([1.0, -1.0, 1.0, 1.0])
+    for place, x in PLACES.items():
+        check(lambda t, x=x: pn.reshape(ARRAYS[name](pn.array(x) + t * line), (1,)), [place])
 
 
 @pytest.mark.parametrize("order", [2, 4, 6])

@@ -17,6 +17,7 @@ from phix.primitives.indexing import check_index
 from phix.primitives.pointwise import broadcast_shapes
 from phix.primitives.positions import masked, nothing, numbers_along
 from phix.primitives.slicing import behind, expanded
+from phix.primitives.steps import scanned
 
 
 # -- take_along_axis ---------------------------------------------------------------------------
@@ -181,26 +182,36 @@ def _mean_grad(
 def _mul_grad(
     arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
 ) -> Any:
-    """The product of the other factors: of none that is 0, unless it is the only such factor."""
-    one, zero = ops.full((), 1, grad.dtype), ops.full((), 0, grad.dtype)
-    own = arr if include_self else ops.full(arr.meta.dims, 1, grad.dtype)
-
-    def parts(x: Any) -> Any:
-        return ops.where(x == 0, one, x), ops.cast(x == 0, dt.int64)
-
-    (safe, is_zero), (safe_values, zeros) = parts(own), parts(values)
-    product = ops.put_along_axis(safe, indices, safe_values, axis, "mul")
-    count = ops.put_along_axis(is_zero, indices, zeros, axis, "add")
-
-    def others(count: Any, product: Any, is_zero: Any, safe: Any) -> Any:
-        return ops.where(count == is_zero, product / safe, zero)
-
-    at = [_taken(x, indices, axis) for x in (count, product, grad)]
+    """For each factor the product of the others: no division, so zeros do, to any order."""
+    one = ops.full((), 1, grad.dtype)
     conj = ops.conj if dt.is_complex(grad.dtype) else lambda x: x
-    return (
-        grad * conj(others(count, product, is_zero, safe)),
-        at[2] * conj(others(at[0], at[1], zeros, safe_values)),
+    of_values = ops.put_along_axis(
+        ops.full(arr.meta.dims, 1, grad.dtype), indices, values, axis, "mul"
     )
+    own = _taken(arr, indices, axis) if include_self else one
+    others = own * _products_of_others(indices, values, arr.meta.dims[axis], axis)
+    return grad * conj(of_values), _taken(grad, indices, axis) * conj(others)
+
+
+def _products_of_others(indices: Any, values: Any, size: Any, axis: int) -> Any:
+    """For each value the product of all others with the same index: in the order of the indices
+    of those before it and of those behind."""
+    place = ops.where(indices < 0, indices + size, indices)
+    place, order = ops.argsort(place, axis, False, True)
+    front = [axis, *(k for k in range(values.ndim) if k != axis)]
+    back = sorted(range(values.ndim), key=front.__getitem__)
+    rows = [ops.transpose(x, front) for x in (place, ops.take_along_axis(values, order, axis))]
+    row = rows[1].meta.dims[1:]
+    start = [ops.full(row, -1, place.dtype), ops.full(row, 1, values.dtype)]
+
+    def step(carry: Any, slices: Any) -> Any:
+        (last, product), (at, value) = carry, slices
+        product = ops.where(at == last, product, ops.full((), 1, values.dtype))
+        return [at, product * value], [product]
+
+    before, behind = (scanned(step, start, rows, is_back)[1][0] for is_back in (False, True))
+    found = ops.transpose(before * behind, back)
+    return ops.take_along_axis(found, ops.argsort(order, axis)[1], axis)
 
 
 def _extreme_grad(
