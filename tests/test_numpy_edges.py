@@ -504,3 +504,24 @@ def test_arrays_of_sizes_that_are_not_known_are_not_said_to_differ() -> None:
         phix.make_graph(phix.numpy.array_equal)(*both)
     two = [phix.spec(["n"]), phix.spec(["n", 2])]
     assert phix.infer_meta(lambda x, y: x * phix.numpy.array_equal(x, y))(*two).dtype == "float32"
+
+
+@pytest.mark.parametrize("method", ["linear", "hazen", "weibull", "median_unbiased"])
+def test_the_slopes_of_quantiles_at_elements_are_those_beside_them(method: str) -> None:
+    """Of elements that lie evenly apart a quantile is a line, up to its ends."""
+    x = np.arange(1.0, 6.0)
+
+    def slope(q: float) -> float:
+        return phix.grad(lambda q: phix.numpy.quantile(x, q, method=method))(q).item()
+
+    beside = slope(0.5001)
+    assert beside > 3.9
+    for q in (0.25, 0.375, 0.5, 0.625, 0.75):
+        assert abs(slope(q) - beside) < 1e-9
+    assert abs(slope(0.0)) in (0.0, beside) and abs(slope(1.0)) in (0.0, beside)
+
+
+def test_quantiles_at_infinities_are_the_elements_themselves() -> None:
+    x = np.array([-np.inf, 2.0, np.inf])
+    found = phix.numpy.quantile(x, np.array([0.0, 0.25, 0.5, 0.75, 1.0]))
+    np.testing.assert_array_equal(found, [-np.inf, -np.inf, 2.0, np.inf, np.inf])

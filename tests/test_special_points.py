@@ -51,6 +51,13 @@ ONE = {
                   "relu relu6 rsqrt selu silu softplus softshrink softsign stanh swish "
                   "tanh_shrink"),
     "interp": lambda x: pn.interp(x, np.arange(-2.0, 2.5), 3 * np.arange(-2.0, 2.5) + 1),
+    "sici": lambda x: special.sici(x)[0],
+    "density of gennorm": lambda x: phix.scipy.stats.gennorm.pdf(x, 2.0),
+    "log density of gennorm": lambda x: phix.scipy.stats.gennorm.logpdf(x, 4.0),
+    "quantile": lambda q: pn.quantile(np.arange(6.0) ** 2, (q + 2.5) / 6),
+    "logsumexp": lambda b: special.logsumexp(
+        pn.array([0.5, 1.0]), b=pn.stack([b, pn.full_like(b, 3)], 1), axis=1
+    ),
     "x ** x": lambda x: x**x,
     "(x + 3) ** x": lambda x: (x + 3) ** x,
     "of a complex power": lambda x: pn.real((x + (3 + 1j)) ** (x + 0j)),

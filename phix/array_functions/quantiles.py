@@ -84,18 +84,25 @@ _OF_ONE_ELEMENT = {"lower", "higher", "nearest", "inverted_cdf", "closest_observ
 
 
 def _at(rows: Any, place: Any) -> Any:
-    """What is at places between the elements of rows, counted from the nearer neighbour."""
+    """What is at places between the elements of rows, counted from the nearer neighbour.
+
+    On an element, too, it is on its way to the next one, on the last from that before: its slope.
+    """
+    axis, last = rows.ndim - 1, rows.shape[-1] - 1
     below = ops.floor(place)
-    way = (place - below).astype(rows.dtype if dt.is_float(rows.dtype) else dt.float64)
-    low = ops.take_along_axis(rows, below.astype(dt.int64), rows.ndim - 1)
     if not dt.is_float(rows.dtype):
-        return low
-    high = ops.take_along_axis(rows, ops.ceil(place).astype(dt.int64), rows.ndim - 1)
+        return ops.take_along_axis(rows, below.astype(dt.int64), axis)
+    below = ops.maximum(ops.minimum(below, last - 1), 0)
+    way = (place - below).astype(rows.dtype)
+    low = ops.take_along_axis(rows, below.astype(dt.int64), axis)
+    high = ops.take_along_axis(rows, ops.minimum(below + 1, last).astype(dt.int64), axis)
     has_end = ops.logical_or(ops.isinf(low), ops.isinf(high))
     step = ops.where(has_end, 0.0, high - low)
     between = ops.where(way < 0.5, low + step * way, high - step * (1 - way))
     between = ops.where(has_end, low + high, between)  # what is between with an infinity
-    return ops.where(way == 0, low, between)
+    has_no_step = ~ops.isfinite(high - low)
+    found = ops.where(has_no_step & (way == 0), low, between)
+    return ops.where(has_no_step & (way == 1), high, found)
 
 
 def _fractions(name: str, q: Any, whole: int) -> Any:
@@ -155,7 +162,8 @@ def _quantiles(rows: Any, q: Any, method: str, skips_nan: bool, has_middle: bool
     else:
         count = ops.full((1,) * rows.ndim, rows.shape[-1], dt.int64).astype(dt.float64)
     last = ops.maximum(count - 1, 0.0)
-    place = ops.minimum(ops.maximum(_PLACES[method](count, q), 0.0), last)
+    place = _PLACES[method](count, q)
+    place = ops.where(place < 0, 0.0, ops.where(place > last, last, place))
     taken = _ended(rows) if has_middle else rows
     found = _at(taken, ops.expand(place, (*rows.shape[:-1], q.shape[0])))
     if is_nan is None:

@@ -98,7 +98,14 @@ def _gennorm_below(z: Any, beta: Any) -> Any:
 
 
 def _gennorm_log_density(z: Any, beta: Any) -> Any:
-    return ops.log(0.5 * beta) - ops.lgamma(1 / beta) - ops.abs(z) ** beta
+    return ops.log(0.5 * beta) - ops.lgamma(1 / beta) - _power_of_size(z, beta)
+
+
+def _power_of_size(z: Any, power: Any) -> Any:
+    """abs(z) ** power, of even powers by the square, which is smooth at 0."""
+    is_even = ops.remainder(power, 2.0) == 0
+    size = ops.where(is_even, z * z, ops.abs(ops.where(is_even, 1.0, z)))
+    return size ** ops.where(is_even, 0.5 * power, power)
 
 
 def _with_slope(below: Any, log_density: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
+from phix.array_functions.elementwise import sine_over
 from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.primitives import incomplete_gamma as incomplete
@@ -128,9 +129,7 @@ def _wave_integral(is_sine: bool) -> Any:
     return integral
 
 
-_sine_integral = smooth(
-    _wave_integral(True), lambda x: ops.where(x == 0, 1.0, ops.sin(x) / ops.where(x == 0, 1.0, x))
-)
+_sine_integral = smooth(_wave_integral(True), sine_over)
 _cosine_integral = smooth(_wave_integral(False), lambda x: ops.cos(x) / x)
 
 

@@ -18,6 +18,7 @@ from phix.scipy.integrals import bernoulli_numbers
 from phix.scipy.smoothness import in_float64, smooth
 
 _AXES = INTS | NONE
+_LARGEST_POWER = 88.0  # of e, that a float32 holds
 
 
 # -- sums of exponentials --------------------------------------------------------------------------
@@ -52,10 +53,12 @@ def logsumexp(
     x, weight = x + ops.zeros_like(weight), weight + ops.zeros_like(x)
     axes = _axes(x, axis)
     counts = weight != 0
-    x = ops.where(counts, x, -math.inf)
-    top = ops.stop_gradient(ops.max(x, axes, True)) if x.ndim else ops.stop_gradient(x)
+    top = ops.stop_gradient(ops.where(counts, x, -math.inf))
+    top = ops.max(top, axes, True) if x.ndim else top
     top = ops.where(ops.isfinite(top), top, 0.0)
-    parts = ops.where(counts, weight * ops.exp(ops.where(counts, x, 0.0) - top), 0.0)
+    # a weight of 0 has a slope, too, where that is a number
+    is_part = counts | (x - top < _LARGEST_POWER)
+    parts = ops.where(is_part, weight * ops.exp(ops.where(is_part, x, 0.0) - top), 0.0)
     total = ops.sum(parts, axes, keepdim=True) if x.ndim else parts
     size = ops.where(total == 0, -math.inf, ops.log(ops.abs(ops.where(total == 0, 1.0, total))))
     size, sign = size + top, ops.sign(total)
