@@ -138,6 +138,16 @@ def test_large_reductions_have_pieces_for_several_threads(name: str) -> None:
                 assert int(extent) >= 2 * int(grain) if extent.isdigit() else grain == "1", shape
 
 
+@pytest.mark.parametrize("images", [4, 8, 32])
+@pytest.mark.parametrize("size", [3, 5])
+def test_images_that_are_convolved_by_calls_are_pieces_of_their_own(images: int, size: int) -> None:
+    specs = [phix.spec([images, 8, 28, 28]), phix.spec([8, 8, size, size])]
+    with phix.debug.settings(least_shared_work=300_000, shared_run=64, shared_run_inside=512):
+        lowered = phix.jit(lambda x, w: ops.conv2d(x, w, paddings=(1, 1))).lower(*specs)
+    assert f"shared: {images}\n" in lowered.as_text("loop ir")
+    assert re.search(rf"call void @phix_share\(.*, i64 {images}, i64 1\)", lowered.as_text("llvm"))
+
+
 def test_threads_share_the_rows_of_a_sum_over_them_not_its_columns() -> None:
     text = loop_text(lambda x: ops.sum(x, 0), X)
     assert "for i2 in range(piece.start, piece.end):" in text and "float64[4, 129]" in text

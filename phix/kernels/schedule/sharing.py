@@ -83,8 +83,7 @@ class _Sharing:
 def _shareable(loops: list[For], block: list[Statement]) -> For | None:
     """The first of the loops of a nest whose iterations are independent."""
     # a library has threads of its own, unless who made the loop says otherwise
-    calls = any(isinstance(s, ir.LibraryCall) for s in ir.walk(block))
-    tried = [x for x in loops if not calls or x.kind == "independent"]
+    tried = [x for x in loops if not _has_call(block) or x.kind == "independent"]
     return next((x for x in tried if _is_shareable(x, loops, block)), None)
 
 
@@ -95,7 +94,7 @@ def _cut(kernel: Kernel, loop: For, work: Expr) -> None:
     bounds = settings.current()
     is_whole = loop is loops[0] or not is_last
     grain = bounds.shared_run if is_whole else bounds.shared_run_inside
-    if not is_last and not _is_short(loop.body):
+    if _has_call(block) or not (is_last or _is_short(loop.body)):
         grain = 1
     kernel.shared = ir.Shared(loop.extent, work, grain)
     loop.start, loop.extent = ir.PIECE_START, ir.PIECE_END
@@ -116,6 +115,10 @@ def _is_short(body: list[Statement]) -> bool:
     """
     work = _work(body, at_least=True)
     return bool(work.fn == "const" and work.data <= _WRITTEN_OUT)
+
+
+def _has_call(block: list[Statement]) -> bool:
+    return any(isinstance(s, ir.LibraryCall) for s in ir.walk(block))
 
 
 def _has_loop(block: list[Statement]) -> bool:
