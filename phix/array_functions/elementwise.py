@@ -83,13 +83,9 @@ def nan_to_num(
 
 
 def sinc(x: Any) -> Any:
-    """sin(pi x) / (pi x), and 1 at 0."""
-    return sine_over(floating(x) * math.pi)
-
-
-def sine_over(t: Any) -> Any:
-    """sin(t) / t, and 1 at 0. Near 0 by its series, which has derivatives without the quotient's,
-    whose parts cancel there."""
+    """sin(pi x) / (pi x), and 1 at 0. Near 0 by its series, which has derivatives without the
+    quotient's, whose parts cancel there."""
+    t = floating(x) * math.pi
     is_near = ops.abs(t) < _NEAR_SINC
     close, far = ops.where(is_near, t, 0.0), ops.where(is_near, 1.0, t)
     series: Any = 1.0
