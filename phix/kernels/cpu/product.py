@@ -11,7 +11,8 @@ is made depends on neither, so every number of threads gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from phix.kernels.cpu import faults, jit, pool, threads, tiles
 from phix.kernels.cpu.fourier_call import forwarded
@@ -27,7 +28,12 @@ PARTS = 32
 BLOCK = 512 << 10
 # An operand that meets so few panels of the other is read where it lies; a right one that a second
 # cache holds, of so many bytes, pays for its packing later still, where tiles are high.
-FEW, FEW_OF_NEAR, NEAR, HIGH = 2, 6, 1 << 20, 8
+FEW, FEW_OF_NEAR, NEAR = 2, 6, 1 << 20
+# Low tiles read rows that meet so few panels of columns where they lie, and keep a panel of columns
+# near while so many bytes of rows come from a second cache.
+FEW_OF_LOW, GROUP = 10, 256 << 10
+# Rows of y that are packed at a time, across all panels: they are read in order.
+TOGETHER = 8
 # Multiplications, and elements to pack, below which threads do not share them: some microseconds.
 LEAST_SHARED, LEAST_PACKED = 300_000, 32_000
 # Packed operands up to this many bytes need no memory from the pool.
@@ -87,7 +93,11 @@ _Y = ("y", "packed_y", "n", "y_column", "y_inner", "y_lies")
 
 
 def _pack_job(kind: str, size: int, tile: Tile) -> str:
-    """Panels of x, then panels of y, each in its place; what is read where it lies is left out."""
+    """Panels of x, then panels of y, each in its place; what is read where it lies is left out.
+
+    Rows of y that lie in order are taken a few at a time, across all panels: down one panel after
+    the other, memory comes in pieces far apart.
+    """
     t = Text(kind, size)
     panels, k = _fields(t, "row_panels", "k")
     last = t.least("%to", panels)
@@ -97,14 +107,17 @@ def _pack_job(kind: str, size: int, tile: Tile) -> str:
         (start, "%to", panels, tile.widths, _Y),
     ):
         x, packed, every, row, inner, lies = _fields(t, *names)
-        with t.loop(first, end) as p:
+        in_order = t.let(f"icmp eq i64 {row if names is _Y else 0}, 1")
+        some = t.let(f"select i1 {in_order}, i64 {TOGETHER}, i64 {k}")
+        with t.loop(0, k, some) as q, t.loop(first, end) as p:
             at, count = _panel(t, t.op("sub", p, before), widths[0], every)
             width = _width(t, count, widths)
             lying = _lying(t, lies, count, width, k, inner if names is _Y else None)
-            left = t.op("sub", k, lying)
+            behind = t.let(f"call i64 @llvm.smax.i64(i64 {q}, i64 {lying})")
+            left = t.op("sub", t.least(t.op("add", q, some), k), behind)
             with t.where(t.let(f"icmp sgt i64 {left}, 0")):
-                source = t.at(x, t.op("mul", at, row), t.op("mul", lying, inner))
-                target = t.at(packed, t.op("mul", at, k), t.op("mul", lying, width))
+                source = t.at(x, t.op("mul", at, row), t.op("mul", behind, inner))
+                target = t.at(packed, t.op("mul", at, k), t.op("mul", behind, width))
                 t.put(
                     f"call void @pack(ptr {source}, i64 {row}, i64 {inner}, i64 {count}, "
                     f"i64 {left}, ptr {target}, i64 {width})"
@@ -167,7 +180,9 @@ def _put_away(t: Text, when: str, tile: str) -> None:
 def _tile_job(kind: str, size: int, tile: Tile) -> str:
     """Blocks of columns; in each, for one span of the sums after the other, all panels of rows."""
     t = Text(kind, size)
-    panels, k, span = _fields(t, "row_panels", "k", "span")
+    panels, k, span, per_block, columns = _fields(
+        t, "row_panels", "k", "span", "per_block", "column_panels"
+    )
     end = t.let(f"call i64 @llvm.smax.i64(i64 {k}, i64 1)")  # no terms: zeros are stored
     t.head.append(f"  %wide = alloca [{tile.rows[0] * tile.widths[0]} x double], align 64")
     t.head.append("  %anew = alloca i64")
@@ -177,54 +192,77 @@ def _tile_job(kind: str, size: int, tile: Tile) -> str:
         before = t.op("mul", block, panels)
         first = t.let(f"call i64 @llvm.smax.i64(i64 {t.op('sub', '%from', before)}, i64 0)")
         last = t.least(t.op("sub", "%to", before), panels)
-        with t.loop(0, end, span) as start, t.loop(first, last) as p:
-            _tiles_of_panel(t, tile, block, p, start, t.least(t.op("add", start, span), end))
+        begin = t.op("mul", block, per_block)
+        finish = t.least(t.op("add", begin, per_block), columns)
+        with t.loop(0, end, span) as start:
+            stop = t.least(t.op("add", start, span), end)
+            with _tiles(t, tile, (first, last), (begin, finish)) as (p, j):
+                _sums_of_tile(t, tile, p, j, start, stop)
     return t.function("@tile_job(ptr %job, i64 %from, i64 %to)")
 
 
-def _tiles_of_panel(t: Text, tile: Tile, block: str, p: str, start: str, end: str) -> None:
-    """Part of the sums, from ``start`` on, of a panel of rows with each of a block of columns."""
-    out, m, k, columns = _fields(t, "out", "m", "k", "column_panels")
-    lead, add, per_block = _fields(t, "lead", "add", "per_block")
+@contextmanager
+def _tiles(
+    t: Text, tile: Tile, rows: tuple[str, str], columns: tuple[str, str]
+) -> Iterator[tuple[str, str]]:
+    """A loop over tiles by their panels of rows and of columns; one of the two stays near.
+
+    High tiles keep their rows in the first cache, to which the columns come from the second; of low
+    ones, for which that is too slow, the columns stay, and the rows of some tiles come.
+    """
+    if not tile.is_low:
+        with t.loop(*rows) as p, t.loop(*columns) as j:
+            yield p, j
+        return
+    group = GROUP // (DEPTH * t.size * tile.rows[0])
+    with (
+        t.loop(*rows, group) as first,
+        t.loop(*columns) as j,
+        t.loop(first, t.least(t.op("add", first, group), rows[1])) as p,
+    ):
+        yield p, j
+
+
+def _sums_of_tile(t: Text, tile: Tile, p: str, j: str, start: str, end: str) -> None:
+    """Part of the sums, from ``start`` on, of a panel of rows with one of columns."""
+    out, m, k, lead, add = _fields(t, "out", "m", "k", "lead", "add")
     y, packed, n, _, pitch, lies = _fields(t, *_Y)
     is_long = t.let(f"icmp sgt i64 {k}, {DEPTH * PARTS}")
     row, rows = _panel(t, p, tile.rows[0], m)
     height = _width(t, rows, tile.rows)
     left, step, inner = _left_panel(t, k, row, rows, height)
-    begin = t.op("mul", block, per_block)
-    with t.loop(begin, t.least(t.op("add", begin, per_block), columns)) as j:
-        column, wide = _panel(t, j, tile.widths[0], n)
-        width = _width(t, wide, tile.widths)
-        lying = _lying(t, lies, wide, width, k, pitch)
-        to = t.at(out, t.op("mul", row, lead), column)
-        whole = f"ptr %wide, ptr {to}, i64 {lead}, i64 {rows}, i64 {wide}"
-        with t.where(is_long):
-            t.put(f"call void @clear_wide({whole})")
-        t.put("store i64 0, ptr %anew")
-        behind = t.let(f"call i64 @llvm.smax.i64(i64 {lying}, i64 {start})")
-        for first, last, right, apart in (
-            (start, t.least(lying, end), t.at(y, column), pitch),
-            (behind, end, t.at(packed, t.op("mul", column, k)), width),
-        ):
-            with t.loop(first, last, DEPTH) as q:
-                is_first = t.let(f"icmp eq i64 {t.op('or', add, q)}, 0")
-                is_anew = t.let(f"icmp ne i64 {t.let('load i64, ptr %anew')}, 0")
-                adds = t.let(f"xor i1 {t.let(f'or i1 {is_first}, {is_anew}')}, true")
-                t.put("store i64 0, ptr %anew")
-                depth = t.least(t.op("sub", t.least(last, k), q), DEPTH)
-                a, b = t.at(left, t.op("mul", q, inner)), t.at(right, t.op("mul", q, apart))
-                arguments = (
-                    f"i64 {depth}, ptr {a}, i64 {step}, i64 {inner}, ptr {b}, i64 {apart}, "
-                    f"ptr {to}, i64 {lead}, i64 {rows}, i64 {wide}, i1 {adds}"
-                )
-                t.put(f"call void @tile(i64 {height}, i64 {width}, {arguments})")
-                part = t.op("srem", t.op("sdiv", q, DEPTH), PARTS)
-                is_last = t.let(f"icmp eq i64 {part}, {PARTS - 1}")
-                _put_away(t, t.let(f"and i1 {is_long}, {is_last}"), whole)
-        with t.where(is_long):
-            is_left = t.let(f"icmp eq i64 {t.let('load i64, ptr %anew')}, 0")
-            _put_away(t, is_left, whole)
-            t.put(f"call void @from_wide({whole})")
+    column, wide = _panel(t, j, tile.widths[0], n)
+    width = _width(t, wide, tile.widths)
+    lying = _lying(t, lies, wide, width, k, pitch)
+    to = t.at(out, t.op("mul", row, lead), column)
+    whole = f"ptr %wide, ptr {to}, i64 {lead}, i64 {rows}, i64 {wide}"
+    with t.where(is_long):
+        t.put(f"call void @clear_wide({whole})")
+    t.put("store i64 0, ptr %anew")
+    behind = t.let(f"call i64 @llvm.smax.i64(i64 {lying}, i64 {start})")
+    for first, last, right, apart in (
+        (start, t.least(lying, end), t.at(y, column), pitch),
+        (behind, end, t.at(packed, t.op("mul", column, k)), width),
+    ):
+        with t.loop(first, last, DEPTH) as q:
+            is_first = t.let(f"icmp eq i64 {t.op('or', add, q)}, 0")
+            is_anew = t.let(f"icmp ne i64 {t.let('load i64, ptr %anew')}, 0")
+            adds = t.let(f"xor i1 {t.let(f'or i1 {is_first}, {is_anew}')}, true")
+            t.put("store i64 0, ptr %anew")
+            depth = t.least(t.op("sub", t.least(last, k), q), DEPTH)
+            a, b = t.at(left, t.op("mul", q, inner)), t.at(right, t.op("mul", q, apart))
+            arguments = (
+                f"i64 {depth}, ptr {a}, i64 {step}, i64 {inner}, ptr {b}, i64 {apart}, "
+                f"ptr {to}, i64 {lead}, i64 {rows}, i64 {wide}, i1 {adds}"
+            )
+            t.put(f"call void @tile(i64 {height}, i64 {width}, {arguments})")
+            part = t.op("srem", t.op("sdiv", q, DEPTH), PARTS)
+            is_last = t.let(f"icmp eq i64 {part}, {PARTS - 1}")
+            _put_away(t, t.let(f"and i1 {is_long}, {is_last}"), whole)
+    with t.where(is_long):
+        is_left = t.let(f"icmp eq i64 {t.let('load i64, ptr %anew')}, 0")
+        _put_away(t, is_left, whole)
+        t.put(f"call void @from_wide({whole})")
 
 
 def _strides(t: Text, tile: Tile) -> dict[str, str]:
@@ -244,17 +282,32 @@ def _strides(t: Text, tile: Tile) -> dict[str, str]:
         "y_column": stride("y", "%lead.y", "1"), "y_inner": stride("y", "1", "%lead.y"),
         "row_panels": panels("%m", tile.rows[0]), "column_panels": panels("%n", tile.widths[0]),
     }  # fmt: skip
-    few_columns = t.let(f"icmp sle i64 {found['column_panels']}, {FEW}")
-    most = str(FEW)
-    if tile.rows[0] > HIGH:
-        is_near = t.let(f"icmp sle i64 {t.op('mul', '%n', '%k')}, {NEAR // t.size}")
-        most = t.let(f"select i1 {is_near}, i64 {FEW_OF_NEAR}, i64 {FEW}")
-    few_rows = t.let(f"icmp sle i64 {found['row_panels']}, {most}")
-    in_rows = t.let(f"icmp eq i64 {found['y_column']}, 1")
-    found["x_lies"] = t.let(f"zext i1 {few_columns} to i64")
-    found["y_lies"] = t.let(f"zext i1 {t.let(f'and i1 {few_rows}, {in_rows}')} to i64")
+    found["x_lies"], found["y_lies"] = _which_lie(t, tile, found)
     found["span"] = _span(t, found["x_lies"], found["y_lies"])
     return found
+
+
+def _which_lie(t: Text, tile: Tile, known: dict[str, str]) -> tuple[str, str]:
+    """Whether x, and y, is read where it lies, by how few panels of the other it meets."""
+
+    def is_most(count: str, most: str | int) -> str:
+        return t.let(f"icmp sle i64 {count}, {most}")
+
+    def is_one(stride: str) -> str:
+        return t.let(f"icmp eq i64 {known[stride]}, 1")
+
+    def both(a: str, b: str) -> str:
+        return t.let(f"and i1 {a}, {b}")
+
+    x, most = is_most(known["column_panels"], FEW), str(FEW)
+    if tile.is_low:
+        in_order = both(is_one("x_inner"), is_most(known["column_panels"], FEW_OF_LOW))
+        x = t.let(f"or i1 {x}, {in_order}")
+    else:
+        is_near = is_most(t.op("mul", "%n", "%k"), NEAR // t.size)
+        most = t.let(f"select i1 {is_near}, i64 {FEW_OF_NEAR}, i64 {FEW}")
+    y = both(is_one("y_column"), is_most(known["row_panels"], most))
+    return t.let(f"zext i1 {x} to i64"), t.let(f"zext i1 {y} to i64")
 
 
 def _span(t: Text, *lies: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, product
 from typing import TypeVar
@@ -29,6 +29,11 @@ class Tile:
     @property
     def widths(self) -> tuple[int, ...]:
         return tuple(map(sum, self.columns))
+
+    @property
+    def is_low(self) -> bool:
+        """Whether it has few rows, so that its columns are most of what it reads."""
+        return self.rows[0] <= 8
 
 
 def tile(dtype: str, vector_bytes: int, registers: int) -> Tile:
@@ -138,13 +143,36 @@ class Text:
 
 
 # -- packing -------------------------------------------------------------------------------------
-def _pack(kind: str, size: int, lanes: int) -> str:
+def _pack(kind: str, size: int, columns: tuple[int, ...]) -> str:
     """``to[q * width + r] = from[r * row + q * inner]``, and 0 for r from ``count`` on.
 
-    One of the strides is 1. Whole vectors, then fours, then the rest.
+    One of the strides is 1. ``columns`` are the vectors of a whole panel.
     """
     t = Text(kind, size)
     unit = t.let("icmp eq i64 %row, 1")
+    is_whole = t.let(f"and i1 {unit}, {t.let(f'icmp eq i64 %count, {sum(columns)}')}")
+    with t.where(is_whole):
+        _pack_whole(t, columns)
+    with t.where(t.let(f"xor i1 {is_whole}, true")):
+        _pack_part(t, unit, max(columns))
+    return t.function(
+        "@pack(ptr %from, i64 %row, i64 %inner, i64 %count, i64 %k, ptr %to, i64 %width) noinline"
+    )
+
+
+def _pack_whole(t: Text, columns: tuple[int, ...]) -> None:
+    """Row by row; down vectors of columns, lines of the first cache would come twice."""
+    parts = [(sum(columns[:c]), lanes) for c, lanes in enumerate(columns)]
+    with t.loop(0, "%k") as q:
+        source = t.at("%from", t.op("mul", q, "%inner"))
+        to = t.at("%to", t.op("mul", q, sum(columns)))
+        values = [t.load(t.at(source, at), lanes) for at, lanes in parts]
+        for value, (at, lanes) in zip(values, parts):
+            t.store(value, t.at(to, at), lanes)
+
+
+def _pack_part(t: Text, unit: str, lanes: int) -> None:
+    """Whole vectors, then fours, then the rest; ``unit`` says whether rows lie in order."""
     fours = t.op("and", "%count", -4)
     wide = t.op("and", "%count", -lanes)
     wide = t.let(f"select i1 {unit}, i64 {wide}, i64 0")
@@ -170,9 +198,6 @@ def _pack(kind: str, size: int, lanes: int) -> str:
     _pack_rest(t, fours, part, "0")
     with t.loop(part, "%width", 4) as r, t.loop(0, "%k") as q:
         t.store("zeroinitializer", t.at("%to", r, t.op("mul", q, "%width")), 4)
-    return t.function(
-        "@pack(ptr %from, i64 %row, i64 %inner, i64 %count, i64 %k, ptr %to, i64 %width) noinline"
-    )
 
 
 def _pack_rest(t: Text, first: str, end: str, start: str) -> None:
@@ -271,41 +296,68 @@ def _store_tile(t: Text, rows: int, columns: tuple[int, ...]) -> None:
         steps = ", ".join(f"i32 {at + n}" for n in range(lanes))
         every = spread(t, "i32", wide, lanes)
         masks.append(t.let(f"icmp slt <{lanes} x i32> <{steps}>, {every}"))
+    parts = list(zip(starts, columns, masks))
+    whole = [(at, lanes, None) for at, lanes, _ in parts]
+    is_whole = t.let(f"icmp eq i64 %columns, {sum(columns)}")
     # what is not added to is not read: it may just have been written, by a store of other bytes
-    t.put("br i1 %add, label %added, label %set0")
-    for r in range(rows):
-        t.lines.append(f"set{r}:")
-        to = t.at("%to", t.op("mul nsw", "%lead", r))
-        for c, (lanes, mask) in enumerate(zip(columns, masks)):
-            _masked_store(t, f"%s{r}.{c}", t.at(to, starts[c]), lanes, mask)
-        if r + 1 < rows:
-            has = t.let(f"icmp slt i64 {r + 1}, %rows")
-            t.put(f"br i1 {has}, label %set{r + 1}, label %done")
-    t.put("br label %done")
+    t.put("br i1 %add, label %added, label %set")
+    t.lines.append("set:")
+    t.put(f"br i1 {is_whole}, label %whole0, label %part0")
+    _set_tile(t, "whole", rows, whole)
+    _set_tile(t, "part", rows, parts)
     t.lines.append("added:")
-    _add_tile(t, rows, list(zip(starts, columns, masks)))
+    _add_tile(t, rows, is_whole, whole, parts)
     t.put("br label %done")
     t.lines.append("done:")
 
 
-def _add_tile(t: Text, rows: int, parts: list[tuple[int, int, str]]) -> None:
+# Vectors of a row of a tile: the first column, the lanes, and which of them are there; None: all. A
+# masked store of whole vectors takes 12 cycles on some CPUs.
+_Parts = Sequence[tuple[int, int, str | None]]
+
+
+def _set_tile(t: Text, name: str, rows: int, parts: _Parts) -> None:
+    """Put the sums where they belong; the blocks of the rows are named so."""
+    for r in range(rows):
+        t.lines.append(f"{name}{r}:")
+        to = t.at("%to", t.op("mul nsw", "%lead", r))
+        for c, (at, lanes, mask) in enumerate(parts):
+            _store(t, f"%s{r}.{c}", t.at(to, at), lanes, mask)
+        if r + 1 < rows:
+            has = t.let(f"icmp slt i64 {r + 1}, %rows")
+            t.put(f"br i1 {has}, label %{name}{r + 1}, label %done")
+    t.put("br label %done")
+
+
+def _add_tile(t: Text, rows: int, is_whole: str, whole: _Parts, parts: _Parts) -> None:
     """Add the sums to memory, by way of the stack: few products need it, and a loop is short."""
     width = sum(lanes for _, lanes, _ in parts)
     t.head.append(f"  %sums = alloca [{rows * width} x {t.kind}], align 64")
     for r, (c, (at, lanes, _)) in product(range(rows), enumerate(parts)):
         t.store(f"%s{r}.{c}", t.at("%sums", r * width + at), lanes)
-    with t.loop(0, "%rows") as row:
-        to = t.at("%to", t.op("mul nsw", "%lead", row))
-        sums = t.at("%sums", t.op("mul", row, width))
-        for at, lanes, mask in parts:
-            vector, place = f"<{lanes} x {t.kind}>", t.at(to, at)
-            known = f"ptr {place}, i32 {t.size}, <{lanes} x i1> {mask}, {vector} zeroinitializer"
-            old = t.let(f"call {vector} @llvm.masked.load.{mangled(t.kind, lanes)}.p0({known})")
-            new = t.let(f"fadd {vector} {old}, {t.load(t.at(sums, at), lanes)}")
-            _masked_store(t, new, place, lanes, mask)
+    is_part = t.let(f"xor i1 {is_whole}, true")
+    for condition, vectors in ((is_whole, whole), (is_part, parts)):
+        with t.where(condition), t.loop(0, "%rows") as row:
+            to = t.at("%to", t.op("mul nsw", "%lead", row))
+            sums = t.at("%sums", t.op("mul", row, width))
+            for at, lanes, mask in vectors:
+                old, new = _load(t, t.at(to, at), lanes, mask), t.load(t.at(sums, at), lanes)
+                total = t.let(f"fadd <{lanes} x {t.kind}> {old}, {new}")
+                _store(t, total, t.at(to, at), lanes, mask)
 
 
-def _masked_store(t: Text, value: str, address: str, lanes: int, mask: str) -> None:
+def _load(t: Text, address: str, lanes: int, mask: str | None) -> str:
+    if mask is None:
+        return t.load(address, lanes)
+    vector = f"<{lanes} x {t.kind}>"
+    known = f"ptr {address}, i32 {t.size}, <{lanes} x i1> {mask}, {vector} zeroinitializer"
+    return t.let(f"call {vector} @llvm.masked.load.{mangled(t.kind, lanes)}.p0({known})")
+
+
+def _store(t: Text, value: str, address: str, lanes: int, mask: str | None) -> None:
+    if mask is None:
+        t.store(value, address, lanes)
+        return
     place = f"ptr {address}, i32 {t.size}, <{lanes} x i1> {mask}"
     name = f"@llvm.masked.store.{mangled(t.kind, lanes)}.p0"
     t.put(f"call void {name}(<{lanes} x {t.kind}> {value}, {place})")
@@ -338,7 +390,7 @@ def functions(dtype: str, tile: Tile) -> list[str]:
     return [
         *parts,
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
-        _pack(kind, size, max(chain(*tile.columns))),
+        _pack(kind, size, tile.columns[0]),
         *(_tile_function(kind, size, *shape) for shape in shapes),
         _choice(kind, size, tile),
     ]
