@@ -5325,10 +5325,11 @@ def linear_interp(
 ) -> Tensor:
     """Signals [n, c, width] of another size, out[k] = x[i] * (1 - t) + x[i + 1] * t with i + t = k
     * (size - 1) / (out size - 1) if align_corners; else k * size / out size, or (k + 0.5) * size /
-    out size - 0.5, at least 0, in align_mode 0. Sizes come from size_tensor (one int tensor an
-    axis), else out_size (one tensor of them), else scale_tensor or scale (rounded down), else
-    out_d, out_h and out_w; they count the spatial axes, which data_format says to be before or
-    behind the channels. interp_method says nothing more than the op's name.
+    out size - 0.5, at least 0, in align_mode 0; an out size of 1 is x[0], as in Paddle. Sizes come
+    from size_tensor (one int tensor an axis), else out_size (one tensor of them), else scale_tensor
+    or scale (rounded down), else out_d, out_h and out_w; they count the spatial axes, which
+    data_format says to be before or behind the channels. interp_method says nothing more than the
+    op's name.
 
     Args:
         x: tensor, float.
@@ -5463,8 +5464,9 @@ def bicubic_interp(
     align_corners: bool = True, align_mode: int = 1
 ) -> Tensor:
     """Images of another size by cubic convolution with a = -0.75: along each axis four elements
-    around k * (size - 1) / (out size - 1) if align_corners, else (k + 0.5) * size / out size - 0.5,
-    weighted by Keys' kernel; off the image its border goes on. Sizes as in :func:`linear_interp`.
+    around k * (size - 1) / (out size - 1) if align_corners, else (k + 0.5) * size / out size - 0.5
+    (-0.5 where the out size is 1, as in Paddle), weighted by Keys' kernel; off the image its border
+    goes on. Sizes as in :func:`linear_interp`.
 
     Args:
         x: tensor, float.

@@ -73,6 +73,8 @@ def test_tails_are_scipys_for_large_and_small_shapes(name: str) -> None:
     for key in own[:2] if name == "poisson" else own:
         with np.errstate(all="ignore"):
             want = getattr(getattr(scipy.stats, name), key)(x, *shapes)
+        if (name, key) in (("gumbel_l", "logcdf"), ("gumbel_r", "logsf")):
+            want = np.where(np.isneginf(want), -np.abs(x), want)  # SciPy's exp is 0 there
         found = getattr(getattr(stats, name), key)(x, *shapes)
         np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-300, err_msg=key)
 

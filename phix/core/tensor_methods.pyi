@@ -1948,10 +1948,11 @@ class TensorMethods:
     ) -> Tensor:
         """Signals [n, c, width] of another size, out[k] = x[i] * (1 - t) + x[i + 1] * t with i + t
         = k * (size - 1) / (out size - 1) if align_corners; else k * size / out size, or (k + 0.5) *
-        size / out size - 0.5, at least 0, in align_mode 0. Sizes come from size_tensor (one int
-        tensor an axis), else out_size (one tensor of them), else scale_tensor or scale (rounded
-        down), else out_d, out_h and out_w; they count the spatial axes, which data_format says to
-        be before or behind the channels. interp_method says nothing more than the op's name."""
+        size / out size - 0.5, at least 0, in align_mode 0; an out size of 1 is x[0], as in Paddle.
+        Sizes come from size_tensor (one int tensor an axis), else out_size (one tensor of them),
+        else scale_tensor or scale (rounded down), else out_d, out_h and out_w; they count the
+        spatial axes, which data_format says to be before or behind the channels. interp_method says
+        nothing more than the op's name."""
     def bilinear_interp(
         self,
         out_size: TensorLike | None = None,
@@ -2017,8 +2018,8 @@ class TensorMethods:
     ) -> Tensor:
         """Images of another size by cubic convolution with a = -0.75: along each axis four elements
         around k * (size - 1) / (out size - 1) if align_corners, else (k + 0.5) * size / out size -
-        0.5, weighted by Keys' kernel; off the image its border goes on. Sizes as in
-        :func:`linear_interp`."""
+        0.5 (-0.5 where the out size is 1, as in Paddle), weighted by Keys' kernel; off the image
+        its border goes on. Sizes as in :func:`linear_interp`."""
     def interp_antialias(
         self,
         out_size: TensorLike | None = None,

@@ -9,7 +9,14 @@ import numpy as np
 
 from phix import ops
 from phix.primitives import incomplete_gamma as incomplete
-from phix.scipy.distributions import Distribution, Row, distribution, log_less
+from phix.scipy.distributions import (
+    Distribution,
+    Row,
+    distribution,
+    less_exp,
+    log_less,
+    log_less_exp,
+)
 from phix.scipy.entropies import xlog1py, xlogy
 from phix.scipy.gammas import betaln, gammainc, gammaincc, remainder
 from phix.scipy.incomplete_beta import betainc, betainc_above
@@ -35,11 +42,17 @@ def _normal_log_density(z: Any) -> Any:
 
 
 # -- two-sided ones: what lies above z is what lies below -z --------------------------------------
+def _smaller_part(q: Any) -> Any:
+    """The smaller of q and 1 - q; of two alike q, and its slope."""
+    return ops.where(q > 0.5, 1 - q, q)
+
+
 def _cauchy_quantile(q: Any) -> Any:
     """-cot(pi q); next to the middle tan(pi (q - 1/2)), from 1/2 on by 1 - q, which is exact."""
-    part = ops.minimum(q, 1 - q)
+    part = _smaller_part(q)
     near = part > 0.25
-    tail = -1 / ops.tan(math.pi * ops.where(near, 0.25, part))
+    angle = math.pi * ops.where(near, 0.25, part)
+    tail = -ops.cos(angle) / ops.sin(angle)
     middle = ops.tan(math.pi * (ops.where(near, part, 0.25) - 0.5))
     size = ops.where(near, middle, tail)
     return ops.where(q > 0.5, -size, size)
@@ -66,8 +79,21 @@ def _laplace_log_below(z: Any) -> Any:
 
 
 def _laplace_quantile(q: Any) -> Any:
-    size = ops.log(2 * ops.minimum(q, 1 - q))
+    size = ops.log(2 * _smaller_part(q))
     return ops.where(q > 0.5, -size, size)
+
+
+def _logistic_log_density(z: Any) -> Any:
+    """-|z| - 2 log(1 + exp(-|z|)), of whichever of z and -z is below 0: it is as smooth as z."""
+    below = ops.where(z > 0, -z, z)
+    return below + 2 * ops.logsigmoid(-below)
+
+
+def _logistic_below(z: Any) -> Any:
+    """sigmoid(z), above 0 by that of -z, whose slope is no difference of numbers next to 1."""
+    above = z > 0
+    part = ops.sigmoid(ops.where(above, -z, z))
+    return ops.where(above, 1 - part, part)
 
 
 def _t_below(z: Any, df: Any) -> Any:
@@ -134,8 +160,8 @@ _MIRRORED = {
         logcdf=_laplace_log_below,
     ),
     "logistic": Row(
-        logpdf=lambda z: ops.logsigmoid(z) + ops.logsigmoid(-z),
-        cdf=ops.sigmoid, logcdf=ops.logsigmoid, ppf=lambda q: ops.logit(q, 0.0),
+        logpdf=_logistic_log_density, cdf=_logistic_below, logcdf=ops.logsigmoid,
+        ppf=lambda q: ops.logit(q, 0.0),
     ),
     "cauchy": Row(
         logpdf=lambda z: -_LOG_PI - _log_of_one_and_square(z),
@@ -280,7 +306,7 @@ _OTHERS = {
         sf=lambda z, df: gammaincc(0.5 * df, 0.5 * z),
     ),
     "expon": Row(
-        "", _from_zero, logpdf=lambda z: -z, cdf=lambda z: -ops.expm1(-z), logcdf=log_less,
+        "", _from_zero, logpdf=lambda z: -z, cdf=less_exp, logcdf=log_less,
         logsf=lambda z: -z, ppf=lambda q: -ops.log1p(-q), isf=lambda q: -ops.log(q),
     ),
     "gamma": Row(
@@ -290,20 +316,20 @@ _OTHERS = {
     ),
     "gumbel_l": Row(
         logpdf=lambda z: z - ops.exp(z), pdf=_gumbel_density,
-        cdf=lambda z: -ops.expm1(-_held_exp(z)), logcdf=lambda z: log_less(_held_exp(z)),
+        cdf=lambda z: less_exp(_held_exp(z)), logcdf=log_less_exp,
         sf=lambda z: ops.exp(-_held_exp(z)), logsf=lambda z: -ops.exp(z),
         ppf=lambda q: ops.log(-ops.log1p(-q)), isf=lambda q: ops.log(-ops.log(q)),
     ),
     "gumbel_r": Row(
         logpdf=lambda z: -z - ops.exp(-z), pdf=lambda z: _gumbel_density(-z),
         cdf=lambda z: ops.exp(-_held_exp(-z)), logcdf=lambda z: -ops.exp(-z),
-        sf=lambda z: -ops.expm1(-_held_exp(-z)), logsf=lambda z: log_less(_held_exp(-z)),
+        sf=lambda z: less_exp(_held_exp(-z)), logsf=lambda z: log_less_exp(-z),
         ppf=lambda q: -ops.log(-ops.log(q)), isf=lambda q: -ops.log(-ops.log1p(-q)),
     ),
     "pareto": Row(
         "b", lambda b: (1.0, math.inf), lambda b: 1.5, _all_above_zero,
         logpdf=lambda z, b: ops.log(b) - (b + 1) * ops.log(z),
-        cdf=lambda z, b: -ops.expm1(-b * ops.log(z)), logcdf=lambda z, b: log_less(b * ops.log(z)),
+        cdf=lambda z, b: less_exp(b * ops.log(z)), logcdf=lambda z, b: log_less(b * ops.log(z)),
         logsf=lambda z, b: -b * ops.log(z), ppf=lambda q, b: ops.exp(-ops.log1p(-q) / b),
         isf=lambda q, b: ops.exp(-ops.log(q) / b),
     ),

@@ -16,6 +16,7 @@ from phix import ops
 from phix.core.errors import ArgumentError
 from phix.core.given import named
 from phix.scipy.entropies import floats
+from phix.scipy.smoothness import in_float64
 
 Function = Callable[..., Any]
 
@@ -25,6 +26,31 @@ def log_less(x: Any) -> Any:
     near = x < math.log(2)
     inner = ops.log(-ops.expm1(-ops.where(near, x, 0.5)))
     return ops.where(near, inner, ops.log1p(-ops.exp(-ops.where(near, 1.0, x))))
+
+
+def less_exp(x: Any) -> Any:
+    """1 - exp(-x) for x >= 0; far from 0 without expm1, whose slope is its value and 1 there."""
+    near = x < 1
+    return ops.where(near, -ops.expm1(-ops.where(near, x, 0.0)), 1 - ops.exp(-x))
+
+
+# Of log((1 - exp(-y)) / y): -y / 2 and B_2k y^2k / (2 k (2 k)!)
+_LOG_RATIO = (
+    1 / 24, -1 / 2880, 1 / 181440, -1 / 9676800, 1 / 479001600, -691 / 15692092416000,
+    1 / 1046139494400, -3617 / 170729965486080000, 43867 / 91963695909076992000,
+)  # fmt: skip
+
+
+def log_less_exp(t: Any) -> Any:
+    """log(1 - exp(-exp(t))), about t where exp(t) is next to 0, or 0 itself; from t = 8 on 0."""
+    near = t < 0
+    y = ops.exp(ops.where(near, t, 0.0))
+    total: Any = 0.0
+    for c in reversed(_LOG_RATIO):
+        total = total * y * y + c
+    inner = t + y * (total * y - 0.5)
+    far = ops.exp(ops.minimum(ops.where(near, 0.0, t), 8.0))
+    return ops.where(near, inner, log_less(far))
 
 
 class Distribution:
@@ -177,16 +203,25 @@ def _at_parts(row: Row, function: Function, from_above: bool) -> Function:
 
 
 def _derived(given: dict[str, Function], is_discrete: bool) -> Iterator[tuple[str, Function]]:
-    """The functions that follow from those that are given."""
+    """The functions that follow from those that are given.
+
+    Logarithms are taken in float64, of what float32 has no number for, too.
+    """
     density = "pmf" if is_discrete else "pdf"
     for value, rest in ((density, None), ("cdf", "sf"), ("sf", "cdf")):
         log = f"log{value}"
         if value not in given and log in given:
             yield value, lambda *args, f=given[log]: ops.exp(f(*args))
         if log not in given and rest in given and value in given:
-            yield log, lambda *args, f=given[value], g=given[rest]: _log(f(*args), g(*args))
+            yield log, _in_float64(lambda *args, f=given[value], g=given[rest]: (
+                _log(f(*args), g(*args))
+            ))  # fmt: skip
         elif log not in given and value in given:
-            yield log, lambda *args, f=given[value]: ops.log(f(*args))
+            yield log, _in_float64(lambda *args, f=given[value]: ops.log(f(*args)))
+
+
+def _in_float64(function: Function) -> Function:
+    return lambda *args: in_float64(function, *args)
 
 
 def _log(part: Any, rest: Any) -> Any:

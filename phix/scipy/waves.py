@@ -18,6 +18,7 @@ from phix.core.given import INT, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 from phix.primitives.pointwise import broadcast_shapes
 from phix.scipy.entropies import floats
+from phix.scipy.integrals import FAR, far_slope
 from phix.scipy.smoothness import in_float64, smooth
 
 # -- Bessel functions of the first kind -----------------------------------------------------------
@@ -190,7 +191,15 @@ def _faddeeva(z: Any) -> Any:
 
 
 def _faddeeva_slope(z: Any) -> Any:
-    return 2j / math.sqrt(math.pi) - 2 * z * _smooth_faddeeva(z)
+    """2 i / sqrt(pi) - 2 z w(z); far out, where the two cancel, by the series of that, which below
+    the real line is that of -z."""
+    is_far = ops.maximum(ops.abs(ops.real(z)), ops.abs(ops.imag(z))) > FAR
+    near, far = ops.where(is_far, 0.0, z), ops.where(is_far, z, FAR)
+    beside = 2j / math.sqrt(math.pi)
+    series = beside * far_slope(far * far)
+    under = ops.where(is_far & (ops.imag(z) < 0), z, 0.0)
+    series = series - 4 * under * ops.exp(-under * under)
+    return ops.where(is_far, series, beside - 2 * near * _smooth_faddeeva(near))
 
 
 _smooth_faddeeva = smooth(_faddeeva, _faddeeva_slope)
