@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -382,3 +384,14 @@ def test_vectors_or_matrices_that_hang_on_unknown_dims_are_refused() -> None:
         assert learnt(np.stack([np.eye(2)] * count), np.ones((count, 2))).shape == (count, 2)
     with pytest.raises(ShapeError, match=r"write b\[..., None\] for vectors"):
         phix.linalg.solve(a, np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("order", [None, "fro", "nuc", 1, 2, math.inf, -1, -2, -math.inf])
+def test_norms_of_unknown_sizes(order: Any) -> None:
+    x = regular(5, 5)
+    for name in ("norm", "cond"):
+        ours, theirs = getattr(phix.numpy.linalg, name), getattr(np.linalg, name)
+        found = phix.jit(
+            lambda x, f=ours: f(x, order), input_spec=[phix.spec([-1, -1], "float64")]
+        )(x)
+        near(found, theirs(x, order))

@@ -9,6 +9,7 @@ from typing import Any
 from phix import ops
 from phix.array_functions.lexicographic import in_order
 from phix.array_functions.numpy_arguments import axis_of, given, refuse, tensor
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
 from phix.core.errors import AttributeValueError, ShapeError
@@ -167,7 +168,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
         raise AttributeValueError(f"digitize: bins go up or down, found {bins!r:.80}")
     side = "left" if right else "right"
     up = searchsorted(edges, values, side)
-    if edges.shape[0] == 0:
+    if dm.is_zero(edges.meta.dims[0]):
         return up
     down = edges.shape[0] - searchsorted(ops.flip(edges, [0]), values, side)
     return ops.where(edges[0] > edges[-1], down, up)

@@ -153,7 +153,7 @@ def _kept(found: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 def _largest(sizes: Any, axis: int, find: Callable[[], Any] | None = None) -> Any:
     """The largest of what is not negative along an axis: 0 where there is nothing."""
-    if sizes.meta.dims[axis] == 0:
+    if dm.is_zero(sizes.meta.dims[axis]):
         return ops.sum(sizes, [axis])
     return find() if find else ops.max(sizes, [axis])
 

@@ -23,6 +23,14 @@ from phix.kernels.loops import linked
 
 _idle: list[llvm.TargetMachine] = []
 
+# Where lines add up to one number, LLVM 22 may end the process as it makes vectors of them, by an
+# assertion of its own: gradients of unrolled factors of 6 x 6 do. It is an option of the process,
+# which LLVM takes once.
+_OPTION = "-slp-vectorize-hor=false"
+if getattr(ffi, "_told_by_phix", None) is None:
+    llvm.set_option("phix", _OPTION)
+    ffi._told_by_phix = _OPTION
+
 
 @contextlib.contextmanager
 def _machine() -> Iterator[llvm.TargetMachine]:

@@ -6,6 +6,7 @@ ints or, where sizes are unknown, dims.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -227,12 +228,13 @@ class _Counter:
         return dm.substitute(dm.product(buffer.dims), self.symbols) * buffer.dtype.itemsize
 
     def _extent(self, extent: Expr) -> DimLike:
-        try:
-            found: DimLike = value(extent, self.sizes)
-        except _Unknown:
-            self.uncounted.append("turns of a loop beyond the first, whose number is not known")
-            return 1
-        return found
+        """How many turns; where the run says how many of a part, as many as that has at most."""
+        for known in (extent, *(extent.args if extent.fn == "minimum" else ())):
+            with contextlib.suppress(_Unknown):
+                found: DimLike = value(known, self.sizes)
+                return found
+        self.uncounted.append("turns of a loop beyond the first, whose number is not known")
+        return 1
 
     # -- kernels
     def _kernel(self, kernel: Kernel, times: DimLike) -> None:
@@ -490,9 +492,12 @@ def _tiled_size(extent: Expr) -> tuple[Expr, Expr] | None:
 
     That is ``min(size - i * tile, tile)``.
     """
-    if extent.fn != "minimum" or extent.args[1].fn != "const" or extent.args[0].fn != "sub":
+    if extent.fn != "minimum":
         return None
-    size, start = extent.args[0].args
-    if start.fn != "mul" or start.args[1] is not extent.args[1] or start.args[0].fn != "var":
+    left, tile = sorted(extent.args, key=lambda e: e.fn == "const")
+    if tile.fn != "const" or left.fn != "sub":
+        return None
+    size, start = left.args
+    if start.fn != "mul" or start.args[1] is not tile or start.args[0].fn != "var":
         return None
     return size, start.args[0]
