@@ -395,3 +395,14 @@ def test_norms_of_unknown_sizes(order: Any) -> None:
             lambda x, f=ours: f(x, order), input_spec=[phix.spec([-1, -1], "float64")]
         )(x)
         near(found, theirs(x, order))
+
+
+@pytest.mark.parametrize("dims", [(0, 0), (3, 0, 0)])
+def test_spectra_of_no_elements_have_gradients(dims: tuple[int, ...]) -> None:
+    linalg = phix.numpy.linalg
+    for function in (
+        linalg.eigvalsh, lambda x: linalg.eigh(x)[1], lambda x: linalg.svd(x)[1]
+    ):  # fmt: skip
+        total = lambda x, f=function: ops.sum(f(x) ** 2)  # noqa: E731
+        for way in (phix.grad(total), phix.jit(phix.grad(total))):
+            assert way(np.zeros(dims)).shape == dims

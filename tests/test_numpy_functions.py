@@ -6,6 +6,7 @@ tensors in their place: as they are, under grad (against differences), jit and v
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 from collections.abc import Callable
@@ -434,3 +435,21 @@ def test_a_convolution_has_no_terms_beyond_its_vectors() -> None:
     a, v = np.arange(1.0, 9.0), np.array([1.0, np.inf, 2.0])
     for mode in ("full", "same", "valid"):
         assert np.array_equal(np.convolve(phix.to_tensor(a), v, mode), np.convolve(a, v, mode))
+
+
+@pytest.mark.parametrize("name", ["gcd", "lcm"])
+def test_ints_and_bools_have_divisors_in_the_dtype_that_they_share(name: str) -> None:
+    values = [np.array([1, 0, 1], "bool"), np.array([6, 4, 0], "uint8"), np.array([4, -6, 3])]
+    for x, y in itertools.product(values, values):
+        if x.dtype != "bool" or y.dtype != "bool":  # of two NumPy has none
+            found, wanted = getattr(phix.numpy, name)(x, y), getattr(np, name)(x, y)
+            assert found.dtype == wanted.dtype and np.array_equal(found, wanted), (x, y)
+
+
+def test_roots_have_derivatives_compiled_or_not() -> None:
+    """Of (x - 1) (x - 2) (x - 3) with a leading 0; their sum is less the second coefficient."""
+    coefficients = np.array([0.0, 1.0, -6.0, 11.0, -6.0])
+    total = lambda p: phix.numpy.sum(phix.numpy.real(phix.numpy.roots(p)))  # noqa: E731
+    np.testing.assert_allclose(phix.grad(total)(coefficients), [0, -6, -1, 0, 0], atol=1e-12)
+    found = phix.jit(phix.grad(total))(coefficients[1:])
+    np.testing.assert_allclose(found, [-6, -1, 0, 0], atol=1e-12)

@@ -113,6 +113,11 @@ UNKNOWN = [
     "np.searchsorted(np.sort(s[:, 0]), [0.0, 0.5])", "np.histogram(s, bins=4)[0]",
     "np.trapezoid(s, axis=0)", "np.take(s, [4, -1], axis=0, mode='wrap')", "np.median(s)",
     "np.linspace(s[0], s[-1], 3)", "np.isin(s > 0, [True])", "np.vander(s[:, 0], 3)",
+    "np.convolve(s[:, 0], s[:2, 1])", "np.convolve(s[:, 0], s[:2, 1], 'same')",
+    "np.convolve(s[:2, 0], s[:, 1], 'valid')", "np.correlate(s[:, 0], s[1:, 1], 'full')",
+    "np.correlate(s[:, 0], s[:2, 1])", "np.pad(s, 2, mode='mean', stat_length=2)",
+    "np.pad(s, 1, mode='maximum', stat_length=9)", "np.linalg.norm(s, 1)",
+    "np.linalg.norm(s[:, 0], np.inf)", "np.digitize(s, np.sort(s[:, 1]))",
 ]  # fmt: skip
 
 

@@ -88,7 +88,9 @@ def _ints(name: str, *values: Any) -> list[Any]:
 
 
 def _no_truths(*values: Any) -> list[Any]:
-    return [v.astype(dt.int8) if v.dtype == dt.bool_ else v for v in values]
+    """Ints of one dtype; two bools count as int8."""
+    dtype = dt.promote(*(v.dtype for v in values))
+    return [v.astype(dt.int8 if dtype == dt.bool_ else dtype) for v in values]
 
 
 def gcd(x: Any, y: Any) -> Any:

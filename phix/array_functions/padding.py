@@ -13,6 +13,7 @@ from phix.array_functions.quantiles import NAMES as _QUANTILES
 from phix.array_functions.reductions import max as largest
 from phix.array_functions.reductions import mean
 from phix.array_functions.reductions import min as smallest
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
 from phix.core.errors import AttributeValueError, ShapeError
@@ -99,7 +100,7 @@ def _ramp(x: Any, axis: int, edge: Any, end: Any, count: int, is_before: bool) -
 
 def _statistic(x: Any, axis: int, mode: str, length: Any, is_before: bool) -> Any:
     size = x.shape[axis]
-    count = size if length is None else min(length, size)
+    count = size if length is None else dm.minimum(length, size)
     part = _part(x, axis, 0, count) if is_before else _part(x, axis, size - count, size)
     found = _STATISTICS[mode](part, axis, keepdims=True)
     return (found if dt.is_differentiable(x.dtype) else ops.round(found)).astype(x.dtype)

@@ -123,7 +123,7 @@ def roots(p: Any) -> Any:
     """The roots of a polynomial as complex numbers: the eigenvalues of its companion matrix. As
     many as its degree: leading zeros must not be there in compiled programs."""
     x = floating(_vector("roots", p))
-    held = None if is_traced(x) else np.flatnonzero(x.numpy())
+    held = None if is_traced(x) else np.flatnonzero(ops.stop_gradient(x).numpy())
     last = x.shape[0]
     if held is not None:
         if not held.size:

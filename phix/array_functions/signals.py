@@ -18,6 +18,7 @@ from phix.array_functions.numpy_arguments import (
     operand,
     tensor,
 )
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 
@@ -43,18 +44,22 @@ def _convolved(name: str, a: Any, v: Any, mode: str, is_turned: bool) -> Any:
         raise ShapeError(f"{name} takes vectors, found {x.meta} and {y.meta}")
     dtype = dt.promote(x.dtype, y.dtype)
     x, y = (ops.reshape(w.astype(dtype), [-1]) for w in (x, y))
-    if 0 in (x.shape[0], y.shape[0]):
+    n, m = x.shape[0], y.shape[0]
+    if dm.is_zero(n) or dm.is_zero(m):
         raise ShapeError(f"{name}: a vector is empty")
     y = ops.flip(y, [0]) if is_turned else y
-    is_swapped = bool(x.shape[0] < y.shape[0])
+    is_known = dm.is_known(n, m)
+    is_swapped = is_known and n < m
     long, short = (y, x) if is_swapped else (x, y)
-    more, few = long.shape[0], short.shape[0]
+    more, few = dm.maximum(n, m), dm.minimum(n, m)
     if mode == "valid":
-        return _whole_sums(long, short)
+        return _whole_sums(long, short) if is_known else _sums(x, y)[few - 1 : more]
     found = _every_sum(long, short)
     if mode == "full":
         return found
-    start = (few - 1) // 2 if not (is_turned and is_swapped) else few // 2
+    # of what is turned, the middle depends on which is the longer one, which must be known
+    is_other = is_turned and bool(n < m)
+    start = (few - 1) // 2 if not is_other else few // 2
     return found[start : start + more]
 
 

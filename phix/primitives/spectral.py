@@ -26,7 +26,6 @@ from phix.primitives.linalg import (
     identity,
 )
 from phix.primitives.pointwise import conj
-from phix.primitives.reduction import largest
 
 _MODES = ("reduced", "complete", "r")
 
@@ -107,7 +106,8 @@ def _are_equal(values: Any, size: dm.DimLike) -> Any:
 @rules.decompose("undetermined")
 def undetermined(x: Any, mask: Any) -> Any:
     sizes = ops.abs(x)
-    top = largest(greatest(sizes), [sizes.ndim - 2])
+    *front, rows, columns = sizes.meta.dims
+    top = greatest(ops.reshape(sizes, (*front, 1, rows * columns)))
     is_there = sizes > top * (64 * rounding_of(x.meta.dims[-1], sizes.dtype))
     return ops.where(ops.logical_and(mask, is_there), float("nan"), ops.zeros_like(x))
 

@@ -66,10 +66,8 @@ def by_step(operations: LoopProgram, traffic: LoopProgram, sizes: Sizes) -> Step
     work, moved = _StepCounter(operations, sizes), _StepCounter(traffic, sizes)
     work.steps(operations.steps, 1)
     moved.steps(traffic.steps, 1)
-    flops, sums = {}, {}
-    for step in work.found:
-        operations_of_it, calls, _, _ = work.a_run(step)
-        flops[step] = operations_of_it, calls
+    flops = {step: (f, c) for step in work.found for f, c, _, _ in [work.a_run(step)]}
+    sums = {}
     for step in moved.found:
         _, _, read, written = moved.a_run(step)
         sums[step] = None if read is None or written is None else read + written
@@ -498,6 +496,5 @@ def _tiled_size(extent: Expr) -> tuple[Expr, Expr] | None:
     if tile.fn != "const" or left.fn != "sub":
         return None
     size, start = left.args
-    if start.fn != "mul" or start.args[1] is not tile or start.args[0].fn != "var":
-        return None
-    return size, start.args[0]
+    is_start = start.fn == "mul" and start.args[1] is tile and start.args[0].fn == "var"
+    return (size, start.args[0]) if is_start else None
