@@ -14,7 +14,7 @@ from phix.kernels.scalar.language import Expr
 # Every operation rounds, as it does in an eager call: what is computed in two places, and compared,
 # is the same in both. Only where a term is added to a sum, which is made once, may a product and
 # its sum be one instruction.
-FREE_ORDER = "reassoc nsz contract"
+FREE_ORDER = "reassoc contract"  # not nsz: a sum that starts at 0.0 and meets -0.0 is 0.0
 CONTRACT = "contract"
 
 

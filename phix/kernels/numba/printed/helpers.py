@@ -85,13 +85,13 @@ def _minimum_compiled(x, y):
     return lambda x, y: _minimum(x, y)
 ''',
     "plus": '''
-@njit(error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
+@njit(error_model="numpy", fastmath={"reassoc", "contract"})
 def plus(x, y):
     """x + y, as a part of a sum whose order is free."""
     return x + y
 ''',
     "times": '''
-@njit(error_model="numpy", fastmath={"reassoc", "nsz"})
+@njit(error_model="numpy", fastmath={"reassoc"})
 def times(x, y):
     """x * y, as a part of a product whose order is free."""
     return x * y
