@@ -102,6 +102,29 @@ def test_what_is_added_up_or_of_unknown_size_is_not_streamed() -> None:
     assert "stream(" not in loop_text(lambda x: x + 1.0, phix.spec(["n", 129], "float64"))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float16", "float32", "float64"])
+@pytest.mark.parametrize("size", [2, 63, 1000, 4097])
+def test_fills_arrive_everywhere(size: int, dtype: str) -> None:
+    """Those of results alone, and those that something is put into."""
+    at = RNG.integers(0, size, 5)
+    expected = np.ones(size, dtype)
+    ones = lambda at: ops.full([size], 1, dtype)  # noqa: E731
+    assert "stream(" in loop_text(ones, at)
+    np.testing.assert_array_equal(phix.jit(ones)(at), expected)
+
+    expected[at] = 0
+    holes = lambda at: ops.scatter(ones(at), at, ops.zeros([5], dtype), overwrite=True)  # noqa: E731
+    assert "stream(" in loop_text(holes, at)
+    np.testing.assert_array_equal(phix.jit(holes)(at), expected)
+
+
+def test_fills_go_past_the_caches_from_a_quarter_of_the_bytes_on() -> None:
+    with phix.debug.settings(least_streamed_bytes=4 * 800):
+        assert "stream(" in loop_text(lambda: ops.zeros([100], "float64"))
+        assert "stream(" not in loop_text(lambda: ops.zeros([99], "float64"))
+        assert "stream(" not in loop_text(lambda: ops.zeros([100], "complex128"))
+
+
 def test_only_what_waits_for_memory_beyond_the_caches_is_streamed() -> None:
     x = RNG.standard_normal((64, 64))  # 32 KiB, and as much for the result
     with phix.debug.settings(most_streamed_work=3):

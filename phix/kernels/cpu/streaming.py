@@ -6,6 +6,9 @@ reading is in vain. Such a kernel writes some elements of a result into memory o
 stays in the first cache, and ``stream`` puts them where they belong with stores that bypass the
 caches. That pays where memory is what a kernel waits for, not arithmetic.
 
+A kernel that fills a buffer with a number waits for nothing else, and pays from a quarter of that
+memory on: what follows, as a scatter does, seldom comes back to all of it.
+
 Only where all sizes are known while compiling is it known to pay; code for both would take twice
 as long to compile.
 """
@@ -32,6 +35,8 @@ from phix.kernels.schedule.pipeline import Setting
 
 # Bytes of a result that are written at once, and of a row that is written as a whole.
 _BLOCK, _LONGEST_ROW = 1024, 4096
+# A fill pays from so small a part of the bytes on that other kernels pay from.
+_FILLED = 4
 _UNKNOWN_CACHE = 32 << 20  # where the system does not tell
 STREAM = "stream"
 
@@ -52,7 +57,12 @@ def stream_results(program: LoopProgram, setting: Setting) -> None:
     """The pass: kernels that are worth it write their results past the caches."""
     results = _written_once(program)
     for kernel in program.steps:
-        if isinstance(kernel, Kernel) and kernel.shared is not None:
+        if not isinstance(kernel, Kernel):
+            continue
+        fill = _fill(kernel)
+        if fill is not None:
+            _stream_fill(kernel, fill)
+        elif kernel.shared is not None:
             own = results & ir.writes(kernel.body)
             if own and _pays(kernel, kernel.shared.work, setting.builder.dim):
                 _Streams(kernel, own).block(kernel.body)
@@ -91,6 +101,45 @@ def _pays(kernel: Kernel, work: Expr, size_of: Callable[[dm.DimLike], Expr]) -> 
     return bool(count.data >= least_bytes() and work.data <= most)
 
 
+# -- fills ---------------------------------------------------------------------------------------
+def _fill(kernel: Kernel) -> For | None:
+    """The loop of a kernel that does nothing but to write a number all over a large buffer."""
+    if kernel.start or kernel.shared is not None or len(kernel.body) != 1:
+        return None  # sums come back to all of it
+    (loop,) = kernel.body
+    if not isinstance(loop, For) or len(loop.body) != 1 or loop.extent.fn != "const":
+        return None
+    (store,) = loop.body
+    if not isinstance(store, Store) or store.indices != (loop.index,):
+        return None
+    if dt.is_complex(store.buffer.dtype) or store.value.fn != "const":
+        return None
+    size = loop.extent.data * store.buffer.dtype.itemsize
+    return loop if size >= least_bytes() // _FILLED else None
+
+
+def _stream_fill(kernel: Kernel, loop: For) -> None:
+    """Fill one block in the first cache, and copy that all over the buffer."""
+    (store,) = loop.body
+    assert isinstance(store, Store)
+    target, size = store.buffer, store.buffer.dtype.itemsize
+    count = _BLOCK // size
+    row = Buffer("r0", target.dtype, (count,), "local")
+    kernel.locals[row] = sc.const(count, dt.int64)
+    store.buffer = row
+    first = loop.index * count
+    length = sc.binary("minimum", loop.extent - first, sc.const(count, dt.int64)) * size
+    copy = ir.LibraryCall(
+        STREAM, (ir.Pointer(target, first), ir.Pointer(row, ir.ZERO), length), (target,)
+    )
+    blocks = sc.const(-(-loop.extent.data // count), dt.int64)
+    kernel.body = [
+        For(loop.index, sc.const(count, dt.int64), loop.body),
+        For(loop.index, blocks, [copy]),
+    ]
+
+
+# -- loops ---------------------------------------------------------------------------------------
 @dataclass
 class _Streams:
     """``results`` of a kernel, to be written past the caches."""
