@@ -212,9 +212,9 @@ __all__ = [
     "rsqrt", "rsqrt_", "rsqrt_grad",
     "scale", "scale_", "scale_grad", "scaled_bessel", "scaled_bessel_grad", "scan", "scatter",
     "scatter_", "scatter_nd_add", "scatter_nd_add_grad", "scatter_rows",
-    "searchsorted", "segment_pool", "select_n", "selu", "send_u_recv", "send_ue_recv", "send_uv",
-    "sequence_conv", "sequence_mask", "sequence_pool", "set", "set_", "set_value", "set_value_",
-    "set_value_with_tensor", "set_value_with_tensor_",
+    "searchsorted", "segment_pool", "segment_sum_csr", "segment_sum_csr_grad", "select_n", "selu",
+    "send_u_recv", "send_ue_recv", "send_uv", "sequence_conv", "sequence_mask", "sequence_pool",
+    "set", "set_", "set_value", "set_value_", "set_value_with_tensor", "set_value_with_tensor_",
     "sgd_",
     "shape", "shape64", "shard_index", "share_data", "shuffle_batch", "shuffle_channel",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
@@ -12397,6 +12397,28 @@ def topk_grad(x, indices, out_grad, k, axis, largest, sorted):
 
 # -- yaml/sparse_products.yaml ---------------------------------------------------------------------
 define = definer("yaml/sparse_products.yaml", family="sparse_products")
+
+_segment_sum_csr = define(
+    "segment_sum_csr", "(Tensor x, Tensor starts)", "Tensor(out)",
+    infer_meta=("SegmentSumCsrInferMeta", None), backward="segment_sum_csr_grad", jvp="linear",
+    dtypes=("bool", "int", "float", "complex")
+)
+def segment_sum_csr(x: TensorLike, starts: TensorLike) -> Tensor:
+    """Row r of the result is the sum of the rows k of x with starts[r] <= k < starts[r + 1], 0
+    where there are none; bools are joined by "or". starts ascend, as the crows of a CSR matrix do.
+
+    Args:
+        x, starts: tensor, bool, int, float or complex.
+    """
+    return bind(_segment_sum_csr, (x, starts), ())
+
+_segment_sum_csr_grad = define(
+    "segment_sum_csr_grad", "(Tensor x, Tensor starts, Tensor out_grad)", "Tensor(x_grad)",
+    no_need_buffer=("x",), forward="segment_sum_csr"
+)
+def segment_sum_csr_grad(x, starts, out_grad):
+    """Backward of :func:`segment_sum_csr`."""
+    return bind(_segment_sum_csr_grad, (x, starts, out_grad), ())
 
 _sparse_product_counts = define(
     "sparse_product_counts",

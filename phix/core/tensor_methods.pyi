@@ -3723,6 +3723,10 @@ class TensorMethods:
         """x broadcast to the shape of y, or to target_shape if that is given."""
     def numel(self) -> Tensor:
         """The number of elements of x, as an int64 tensor."""
+    def segment_sum_csr(self, starts: TensorLike) -> Tensor:
+        """Row r of the result is the sum of the rows k of x with starts[r] <= k < starts[r + 1], 0
+        where there are none; bools are joined by 'or'. starts ascend, as the crows of a CSR matrix
+        do."""
     def sparse_product_counts(
         self,
         x_cols: TensorLike,

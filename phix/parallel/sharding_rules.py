@@ -111,8 +111,8 @@ def whole(call: RuleCall) -> ShardingRule:
 
 
 _WHOLE = (
-    "full", "arange", "random_bits", "dim_value", "sparse_product_counts", "sparse_product_columns",
-    "sparse_product_terms", "true_positions",
+    "full", "arange", "random_bits", "dim_value", "segment_sum_csr", "sparse_product_counts",
+    "sparse_product_columns", "sparse_product_terms", "true_positions",
 )  # fmt: skip
 for _name in _WHOLE:
     RULES[_name] = whole

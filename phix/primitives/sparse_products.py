@@ -1,6 +1,7 @@
-"""Products of two sparse matrices by rows (Gustavson, ACM TOMS 4, 1978).
+"""Sums of rows whose entries stand together, and products of two sparse matrices by rows
+(Gustavson, ACM TOMS 4, 1978).
 
-How many places each row of the product has, which they are, and the sums of the terms there are
+How many places each row of such a product has, which they are, and the sums of the terms there are
 three ops. The third is linear in the values of both matrices, and so are its derivatives, which are
 the same op with the sums taken at other places.
 """
@@ -19,6 +20,7 @@ from phix.core.index_ranges import NO_END, IndexRange
 from phix.core.meta import MetaTensor
 from phix.primitives.indexing import check_index
 from phix.primitives.pointwise import conj
+from phix.primitives.positions import masked, nothing, to_axis
 
 # What the sums are taken of -> what x and y are the values of, and so what the derivatives are of.
 _OPERANDS = {
@@ -59,6 +61,48 @@ def _ranges(
          for name in ("x_starts", "y_starts")]  # fmt: skip
 
 
+# -- sums of rows --------------------------------------------------------------------------------
+@rules.indices("segment_sum_csr")
+def segment_sum_ranges(x: MetaTensor, starts: MetaTensor) -> list[IndexRange]:
+    ends = [d + 1 for d in x.dims[:1]]
+    return [IndexRange("starts", (end,), "the rows of x", counts_back=False) for end in ends]
+
+
+@rules.infer_meta("SegmentSumCsrInferMeta")
+def segment_sum_meta(x: MetaTensor, starts: MetaTensor) -> MetaTensor:
+    if not x.ndim:
+        raise ShapeError(f"{x} has no rows to add up; reshape it to [1] first")
+    check_index(starts, "starts")
+    if starts.ndim != 1 or dm.is_zero(starts.dims[0]):
+        raise ShapeError(f"starts must have one entry more than there are sums, found {starts}")
+    return x.with_dims((starts.dims[0] - 1, *x.dims[1:]))
+
+
+@rules.decompose("segment_sum_csr_grad")
+def segment_sum_grad(x: Any, starts: Any, out_grad: Any) -> Any:
+    """Each row of x has the cotangent of its sum; those before the first and behind the last 0."""
+    (count, *own), sums = x.meta.dims, out_grad.meta.dims[0]
+    if dm.is_zero(sums):
+        return nothing(out_grad, x.meta.dims)
+    ones = ops.full(starts.meta.dims, 1, dt.int64)
+    begun = ops.index_put(ops.full((count + 1,), 0, dt.int64), [starts], ones, True, (0,))
+    owner = ops.cumsum(ops.slice(begun, [0], [0], [count]), 0) - 1
+    last = ops.full((), sums, dt.int64) - 1
+    is_owned = ops.logical_and(owner >= 0, owner <= last)
+    if not isinstance(sums, int):  # there may be none
+        out_grad = ops.concat([out_grad, nothing(out_grad, (1, *own))], 0)
+    within = ops.minimum(ops.maximum(owner, 0), ops.maximum(last, 0))
+    return masked(is_owned, ops.gather(out_grad, within))
+
+
+@rules.batch("segment_sum_csr")
+def segment_sum_batch(batched: Any, x: Any, starts: Any) -> Any:
+    if batched[1]:
+        return NotImplemented
+    return to_axis(ops.segment_sum_csr(to_axis(x, 0, 1), starts), 1, 0)
+
+
+# -- products ------------------------------------------------------------------------------------
 rules.indices("sparse_product_counts")(_ranges)
 rules.indices("sparse_product_columns")(_ranges)
 

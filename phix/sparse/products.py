@@ -110,33 +110,31 @@ def _product(x: Any, dense: Any) -> Any:
         raise ShapeError(
             f"a sparse matrix {x.shape} needs dense rows {(*front, inner)}, found {dense.meta}"
         )
-    dense = sized(dense, (*front, inner))
-    if is_vector and isinstance(x, SparseCsrTensor) and x.values.dtype != dt.bool_:
-        return _sums_of_rows(x, dense)
-    coo, count = expanded(x), math.prod(front)
-    dtype, values, dense = factors(coo.values, dense)
-    if is_vector:
-        terms = values * ops.gather(dense, coo.indices[1])
-        return cast(summed(terms, coo.indices[0], rows), dtype)
-    to, of = coo.indices[0], coo.indices[-1]
+    count, dense = math.prod(front), sized(dense, (*front, inner))
     if front:
-        to = keys_of(coo.indices[:-1], (*front, rows))
-        of = keys_of(ops.concat([coo.indices[:-2], of[None]], 0), (*front, inner))
         dense = ops.reshape(dense, [count * inner, dense.shape[-1]])
-    terms = values[:, None] * ops.gather(dense, of)
-    found = cast(summed(terms, to, count * rows), dtype)
+    in_order = isinstance(x, SparseCsrTensor) or x.is_coalesced
+    places, of, values = _by_rows(x, names_rows=True) if in_order else _by_entries(x)
+    dtype, values, dense = factors(values, dense)
+    terms = (values if is_vector else values[:, None]) * ops.gather(dense, of)
+    sums = ops.segment_sum_csr(terms, places) if in_order else summed(terms, places, count * rows)
+    found = cast(sums, dtype)
     return ops.reshape(found, [*front, rows, found.shape[-1]]) if front else found
 
 
-def _sums_of_rows(x: Any, dense: Any) -> Any:
-    """A CSR matrix by a vector: by a matrix of one column, which has a value in each row."""
+def _by_entries(x: Any) -> tuple[Any, Any, Any]:
+    """Of each entry its row among those of all matrices, the row of the other operand that its
+    column names, and its value."""
+    *front, rows, _ = x.shape
+    if not front:
+        return x.indices[0], x.indices[1], x.values
+    return keys_of(x.indices[:-1], (*front, rows)), _named(x), x.values
 
-    def one_column(count: int) -> tuple[Any, Any]:
-        return ops.arange(0, count + 1, 1, "int64"), ops.zeros([count], "int64")
 
-    rows, inner = x.shape
-    places = (x.crows, x.cols, *one_column(inner), *one_column(rows))
-    return ops.sparse_product_terms(x.values, dense, *places, 1)
+def _named(x: Any) -> Any:
+    """The row of the other operand that the column of each entry names, among those of all."""
+    of = ops.concat([x.indices[:-2], x.indices[-1:]], 0)
+    return keys_of(of, (*x.shape[:-2], x.shape[-1]))
 
 
 def _by_rows(x: Any, names_rows: bool) -> tuple[Any, Any, Any]:
@@ -147,12 +145,9 @@ def _by_rows(x: Any, names_rows: bool) -> tuple[Any, Any, Any]:
     if isinstance(x, SparseCsrTensor) and x.ndim == 2:
         return x.crows, x.cols, x.values
     coo = expanded(x if isinstance(x, SparseCsrTensor) else as_coalesced(x))
-    front, (rows, inner) = x.shape[:-2], x.shape[-2:]
+    *front, rows, _ = x.shape
     starts = ends_of(keys_of(coo.indices[:-1], (*front, rows)), math.prod((*front, rows)))
-    if not (front and names_rows):
-        return starts, coo.indices[-1], coo.values
-    of = ops.concat([coo.indices[:-2], coo.indices[-1:]], 0)
-    return starts, keys_of(of, (*front, inner)), coo.values
+    return starts, _named(coo) if front and names_rows else coo.indices[-1], coo.values
 
 
 def _sparse_product(x: Any, y: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Products of two sparse matrices: all terms at once, sorted by their places."""
+"""Sums of rows, and products of two sparse matrices: all terms at once, sorted by their places."""
 
 from __future__ import annotations
 
@@ -48,7 +48,19 @@ def _sums(x: Array, y: Array, *args: Any) -> Array:
     return out
 
 
+def _row_sums(x: Array, starts: Array) -> Array:
+    owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    out = np.zeros(
+        (len(starts) - 1, *x.shape[1:]),
+        np.float32 if x.dtype.kind in "fV" and x.dtype.itemsize < 4 else x.dtype,
+    )
+    join = np.logical_or if x.dtype == bool else np.add
+    join.at(out, owner, x[int(starts[0]) : int(starts[-1])])
+    return out.astype(x.dtype)
+
+
 SPARSE_PRODUCTS = {
+    "segment_sum_csr": _row_sums,
     "sparse_product_counts": _counts,
     "sparse_product_columns": _columns,
     "sparse_product_terms": _sums,

@@ -36,7 +36,8 @@ _FAMILIES = {
     "scatter": "scatter scatter_nd_add index_put put_along_axis",
     "positions": "true_positions",
     "sorting": "sort argsort",
-    "sparse_products": "sparse_product_counts sparse_product_columns sparse_product_terms",
+    "sparse_products": "segment_sum_csr sparse_product_counts sparse_product_columns "
+    "sparse_product_terms",
     "topk": "topk",
     "random": "random_bits",
     "control_flow": "scan while_loop branch dim_value",

@@ -1,4 +1,4 @@
-"""Lowerings of products of two sparse matrices: loops over the rows of the left one.
+"""Lowerings of sums of rows, and of products of two sparse matrices: loops over rows.
 
 Each row goes through its terms with a table over the columns of the product, which it leaves as the
 next row needs it. Rows are taken in a few groups, which threads share, with a table for each.
@@ -15,12 +15,20 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer, Element, Kernel
 from phix.kernels.lowering import sparse_product_steps as steps
 from phix.kernels.lowering.host_steps import host
-from phix.kernels.lowering.reduction import as_dtype, parts, sum_of, whole
+from phix.kernels.lowering.reduction import (
+    accumulator_dtype,
+    as_dtype,
+    converted,
+    parts,
+    sum_of,
+    whole,
+)
 from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
@@ -79,10 +87,10 @@ def _int_at(buffer: Buffer, i: Expr) -> Expr:
 
 
 @contextmanager
-def _entries(b: Builder, matrix: _Matrix, row: Expr) -> Iterator[Expr]:
+def _entries(b: Builder, starts: Buffer, row: Expr) -> Iterator[Expr]:
     """A loop over the entries of a row."""
-    (begin,) = b.mutable(_int_at(matrix.starts, row))
-    (end,) = b.mutable(_int_at(matrix.starts, row + 1))
+    (begin,) = b.mutable(_int_at(starts, row))
+    (end,) = b.mutable(_int_at(starts, row + 1))
     with b.loop(end - begin, "reduction") as i:
         yield begin + i
 
@@ -96,14 +104,14 @@ def _column(b: Builder, matrix: _Matrix, entry: Expr) -> Expr:
 def _met(b: Builder, x: _Matrix, y: _Matrix, k: Expr) -> Iterator[tuple[Expr, Expr]]:
     """A loop over the terms of an entry k of x: the entry of y, and the column."""
     of = _column(b, x, k)
-    with _entries(b, y, of) as m:
+    with _entries(b, y.starts, of) as m:
         yield m, _column(b, y, m)
 
 
 @contextmanager
 def _terms(b: Builder, x: _Matrix, y: _Matrix, row: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
     """Loops over the terms of a row: the entry of x, that of y, and the column."""
-    with _entries(b, x, row) as k, _met(b, x, y, k) as (m, column):
+    with _entries(b, x.starts, row) as k, _met(b, x, y, k) as (m, column):
         yield k, m, column
 
 
@@ -129,6 +137,46 @@ def _rows(
 def _cleared(b: Builder, table: Buffer) -> None:
     with b.loop(b.dim(table.dims[0])) as i:
         b.put(table, i, constant(0, table.dtype))
+
+
+# -- sums of rows --------------------------------------------------------------------------------
+@lowering("segment_sum_csr", "whole")
+def segment_sum(b: Builder, x: Value, starts: Value, *, task: Task) -> Value:
+    """Each sum goes over its own rows of x, so threads share the sums."""
+    (meta,) = task.metas
+    wide = MetaTensor(meta.dims, accumulator_dtype(meta.dtype))
+    by_rows = bool(x.dims[1:]) and b.target.sums_in_memory
+
+    def write(out: Buffer) -> None:
+        ends = _inside(b, starts, x.dims[0] + 1, dt.int64)
+        (_rows_summed if by_rows else _elements_summed)(b, x, ends, out)
+
+    return converted(b, b.written((wide,), write)[0], meta.dtype)
+
+
+def _rows_summed(b: Builder, x: Value, starts: Buffer, out: Buffer) -> None:
+    """Row by row of x, added to one of ``out``, which the first cache holds."""
+    monoid, zero = sum_of(out.dtype), constant(0, out.dtype)
+    with b.kernel(), b.loop(b.dim(out.dims[0]), "independent") as row:
+        first = row * b.dim(dm.product(out.dims[1:]))
+        with b.loops((dm.product(out.dims[1:]),)) as (i,):
+            b.put(out, first + i, zero)
+        with _entries(b, starts, row) as k, b.loops(x.dims[1:]) as idx:
+            at = first + b.linear(idx, out.dims[1:])
+            new = as_dtype(b.element(x, (k, *idx)), out.dtype)
+            b.put(out, at, monoid.combine(ir.load(out, (at,)), new))
+
+
+def _elements_summed(b: Builder, x: Value, starts: Buffer, out: Buffer) -> None:
+    """Element by element of ``out``, its sum in a register, that of float32 in float64."""
+    monoid = sum_of(out.dtype)
+    dtype = dt.float64 if out.dtype == dt.float32 and b.target.sums_in_memory else out.dtype
+    with b.kernel(), b.loop(b.dim(out.dims[0]), "independent") as row, b.loops(out.dims[1:]) as idx:
+        total = b.mutable(*parts(constant(0, dtype)))
+        with _entries(b, starts, row) as k:
+            new = monoid.combine(whole(total), as_dtype(b.element(x, (k, *idx)), dtype))
+            b.emit(ir.Assign(total, parts(new), monoid.reassociate))
+        b.store(out, (row, *idx), as_dtype(whole(total), out.dtype))
 
 
 # -- how many, and which -------------------------------------------------------------------------
@@ -342,24 +390,24 @@ class _Sums:
 
     def _product(self, out: Buffer, table: Buffer, row: Expr) -> None:
         b = self.b
-        with _entries(b, self.product, row) as k:
+        with _entries(b, self.product.starts, row) as k:
             b.put(table, _column(b, self.product, k), constant(0, table.dtype))
         with _terms(b, self.x, self.y, row) as (k, m, column):
             new = self._times(self._factor(self.first, k), self._factor(self.second, m))
             self._add(table, column, new)
-        with _entries(b, self.product, row) as k:
+        with _entries(b, self.product.starts, row) as k:
             b.put(out, k, self._factor(table, _column(b, self.product, k)))
 
     def _laid_out(self, table: Buffer, row: Expr) -> None:
         """The values of one row of the product in the table."""
         b = self.b
-        with _entries(b, self.product, row) as k:
+        with _entries(b, self.product.starts, row) as k:
             b.put(table, _column(b, self.product, k), self._factor(self.second, k))
 
     def _left(self, out: Buffer, table: Buffer, row: Expr) -> None:
         b = self.b
         self._laid_out(table, row)
-        with _entries(b, self.x, row) as k:
+        with _entries(b, self.x.starts, row) as k:
             total = b.mutable(*parts(constant(0, self.dtype)))
             with _met(b, self.x, self.y, k) as (m, column):
                 new = self._times(self._factor(self.first, m), self._factor(table, column))

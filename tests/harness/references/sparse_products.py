@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,13 @@ def _columns(*matrices: Any) -> list[list[int]]:
     for row, _, _, column in _terms(*matrices):
         found[row].add(column)
     return [sorted(columns) for columns in found]
+
+
+def segment_sums(x: Any, starts: Any) -> Any:
+    """Row r: the sum of the rows of x from starts[r] up to starts[r + 1]."""
+    join = np.logical_or if x.dtype == bool else np.add
+    rows = [join.reduce(x[a:b], axis=0, dtype=x.dtype) for a, b in pairwise(starts)]
+    return np.array(rows, x.dtype).reshape(len(starts) - 1, *x.shape[1:])
 
 
 def product_counts(x_starts: Any, x_cols: Any, y_starts: Any, y_cols: Any, columns: int) -> Any:
