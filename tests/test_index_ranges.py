@@ -121,7 +121,7 @@ def test_the_message_says_what_was_found_and_what_may_be() -> None:
         r"for axis 0 of size 3; write ints from -3 to 2",
     ):
         ops.gather(X, [0, 7])
-    with pytest.raises(TensorIndexError, match="from 0 to 3, or -100 for none"):
+    with pytest.raises(TensorIndexError, match="from 0 to 3, or -100, which"):
         F.nll_loss(X, [0, 9, 1])
 
 

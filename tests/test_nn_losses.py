@@ -12,6 +12,7 @@ import scipy.special as sp
 
 import phix
 from harness.closed import check_gradient, close
+from phix.core.errors import ArgumentError, PhixError, ShapeError
 
 pytestmark = pytest.mark.unoptimised
 
@@ -236,3 +237,70 @@ def test_nll_loss_is_what_cross_entropy_ends_in(reduction: str) -> None:
     weight = floats(5, low=0.5)
     found = F.nll_loss(sp.log_softmax(x, axis=1), label, weight, reduction=reduction)
     close(found, F.cross_entropy(x, label, weight, reduction=reduction, axis=1).numpy())
+
+
+# loss of logits [3, 4] and labels [3], whose row 1 does not count
+IGNORING: dict[str, Callable[[Any, Any, str], Any]] = {
+    "cross_entropy": lambda x, y, r: F.cross_entropy(x, y, reduction=r),
+    "smoothed": lambda x, y, r: F.cross_entropy(x, y, reduction=r, label_smoothing=0.1),
+    "weighted": lambda x, y, r: F.cross_entropy(x, y, [0.5, 1.0, 2.0, 3.0], reduction=r),
+    "weighted and smoothed": lambda x, y, r: F.cross_entropy(
+        x, y, [0.5, 1.0, 2.0, 3.0], reduction=r, label_smoothing=0.1
+    ),
+    "nll_loss": lambda x, y, r: F.nll_loss(x, y, reduction=r),
+    "nll_loss of log_softmax": lambda x, y, r: F.nll_loss(F.log_softmax(x), y, reduction=r),
+    "weighted nll_loss": lambda x, y, r: F.nll_loss(x, y, [0.5, 1.0, 2.0, 3.0], reduction=r),
+}
+
+
+@pytest.mark.parametrize("bad", [math.nan, INF, -INF])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("name", IGNORING)
+def test_a_row_that_does_not_count_may_hold_anything(name: str, reduction: str, bad: float) -> None:
+    loss, x = IGNORING[name], floats(3, 4)
+    x[1] = [bad, 0.5, bad, 1.0]
+    rest, label = np.delete(x, 1, 0), np.array([2, -100, 1])
+    expected, slope = phix.value_and_grad(lambda v: loss(v, np.array([2, 1]), reduction))(rest)
+    for make in (lambda f: f, phix.jit):
+        found, gradient = make(phix.value_and_grad(lambda v: loss(v, label, reduction)))(x)
+        close(found, expected.numpy())
+        if "log_softmax" not in name:  # whose own derivative there has no number
+            close(gradient.numpy()[[0, 2]], slope.numpy())
+            assert not gradient.numpy()[1].any()
+
+
+@pytest.mark.parametrize("bad", [math.nan, INF, -INF])
+def test_an_element_that_does_not_count_may_hold_anything(bad: float) -> None:
+    loss = lambda x: phix.ops.sigmoid_cross_entropy_with_logits(x, np.array([-100.0, 1.0])).sum()  # noqa: E731
+    value, gradient = phix.value_and_grad(loss)(np.array([bad, 0.5]))
+    close(value, np.log1p(np.exp(-0.5)))
+    close(gradient, [0.0, -sp.expit(-0.5)])
+
+
+X, Y = np.zeros((4, 5)), np.array([0, 4, 2, 1])
+BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
+    (lambda: F.cross_entropy(X, Y * 0, [1.0, 2.0]), ShapeError, r"weight.*class, \[5\], found"),
+    (lambda: F.cross_entropy(X, Y, np.ones(9)), ShapeError, "each class"),
+    (lambda: F.cross_entropy(X, Y, np.ones((5, 1))), ShapeError, "each class"),
+    (lambda: phix.jit(F.cross_entropy)(X, Y, np.ones(3)), ShapeError, "each class"),
+    (lambda: F.cross_entropy(X, X + 0.2, [2.0], soft_label=True), ShapeError, "each class"),
+    (lambda: F.nll_loss(X, Y, np.ones(4)), ShapeError, "nll_loss: weight.*each class"),
+    (lambda: F.nll_loss(X[:, :, None], Y), ShapeError, "nll_loss: label has the shape"),
+    (lambda: F.cross_entropy(X, Y, label_smoothing=1.5), ArgumentError, "from 0 to 1, found 1.5"),
+    (lambda: F.cross_entropy(X, Y, label_smoothing=-1.0), ArgumentError, "from 0 to 1"),
+    (lambda: F.smooth_l1_loss(X, X, delta=0.0), ArgumentError, "above 0, found 0.0; write l1_loss"),
+    (lambda: F.binary_cross_entropy(X, X[0]), ShapeError, "shape of the input"),
+    (lambda: F.binary_cross_entropy_with_logits(X[:, :1], X[:, 0]), ShapeError, "reshape it"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(BAD)))
+def test_bad_calls_are_refused(number: int) -> None:
+    call, error, text = BAD[number]
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_one_label_for_all_elements() -> None:
+    x = floats(3, 2)
+    close(F.binary_cross_entropy_with_logits(x, 1.0), -sp.log_expit(x).mean())

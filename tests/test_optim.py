@@ -507,6 +507,26 @@ def test_states_are_saved_and_loaded(tmp_path: Any) -> None:
         assert a.tolist() == b.tolist()
 
 
+def test_derivatives_at_zeros_are_those_of_norms() -> None:
+    """Of a leaf of zeros, as a bias begins: a size is the least there, or a norm's slope is 0."""
+    zeros, ones = np.zeros(3), np.ones(3)
+    close = lambda f, x, expected: np.testing.assert_allclose(phix.grad(f)(x), expected)  # noqa: E731
+    close(lambda g: optim.global_norm({"a": g, "b": 0 * g}), zeros, zeros)
+
+    def moved(tx: Any) -> Callable[[Any], Any]:
+        """The sum of parameters p after a step with the gradient p - 1."""
+        return lambda p: ops.sum(p + tx.update(p - 1.0, tx.init(p), p)[0])
+
+    def bounded(tx: Any) -> Callable[[Any], Any]:
+        return lambda g: ops.sum(tx.update(g, tx.init(g), g)[0])
+
+    close(moved(optim.adafactor(0.1)), zeros, ones)
+    close(moved(optim.scale_by_param_block_rms(0.25)), zeros, 1.25 * ones)
+    for tx in (optim.clip_by_global_norm(1.0), optim.clip_by_block_rms(1.0)):
+        close(bounded(tx), zeros, ones)
+    close(bounded(optim.adaptive_grad_clip(1.0)), zeros, ones)
+
+
 P = {"w": phix.ones([2])}
 BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
     (lambda: optim.sgd("a"), ArgumentError, "sgd: learning_rate must be a number, or"),

@@ -13,6 +13,7 @@ import pytest
 
 import proofs
 import random_graphs
+import random_moves
 import random_networks
 import random_programs
 
@@ -21,6 +22,7 @@ DRAWN: dict[str, tuple[Callable[[int], Any], float, int]] = {
     "networks": (random_networks.run_draw, 0.5, 4),
     "programs": (random_programs.run_draw, 0.1, 2),
     "graphs": (random_graphs.run_draw, 0.1, 2),
+    "moves": (random_moves.run_draw, 0.1, 2),
 }
 PARTS = [(what, part) for what, (_, _, count) in DRAWN.items() for part in range(count)]
 

@@ -76,7 +76,7 @@ class IndexRange(ValueRange):
         found = int(array[bad].flat[0])
         if size >= NO_END:
             return f"{self.name} holds {found}, which is negative; write ints from 0"
-        also = "" if self.ignored is None else f", or {self.ignored} for none"
+        also = "" if self.ignored is None else f", or {self.ignored}, which counts for nothing"
         may_be = (
             f"write ints from {lowest} to {size - 1}{also}" if size else "there is none to name"
         )

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import context, dispatch, refusals, rewrites, stack
+from phix.core import context, dispatch, refusals, rewrites, stack, stages
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.dims import DimLike
+from phix.core.errors import VerificationError
 from phix.core.graph import (
     Atom,
     Constant,
@@ -71,6 +72,13 @@ class StageTracer(Tracer):
 _meta = attrgetter("meta")
 
 
+def _check_alike(rewrite: str, what: str, meta: MetaTensor, found: MetaTensor) -> None:
+    """That what a rewrite makes of a call has its dtype and dims: else all behind it is wrong."""
+    is_alike = found.dtype == meta.dtype and found.ndim == meta.ndim
+    if not is_alike or not all(map(dm.may_equal, found.dims, meta.dims)):
+        raise VerificationError(f"the rewrite {rewrite} makes {found} of {what}")
+
+
 class Staging(Interpreter):
     """Collects equations. Values from outside become literals or constants by reference."""
 
@@ -95,7 +103,11 @@ class Staging(Interpreter):
         for name, rule in op.simplifications:  # x * 1.0 is x: graphs stay readable
             simpler = rule(op.name, *args)
             if simpler is not None and rewrites.is_on(name):
-                return self._made(simpler)
+                made = self._made(simpler)
+                if stages.is_verifying():
+                    (meta,) = infer(op, map_entries(_meta, inputs), attrs)
+                    _check_alike(name, f"{op.name} that gives {meta}", meta, made.meta)
+                return made
         atoms = map_entries(self.atom, inputs)
         metas = self._known(op, atoms, attrs) or infer(op, map_entries(_meta, atoms), attrs)
         if op.is_written_out and op.decomposition is not None:

@@ -22,6 +22,16 @@ def _check(name: str, reduction: str) -> None:
         raise ArgumentError(f'{name}: reduction is "mean", "sum" or "none", found {reduction!r}')
 
 
+def _check_alike(name: str, input: Any, label: Any) -> None:
+    """That there is a label for each element, or one for all: a column beside a row, broadcast,
+    would be a matrix."""
+    x, y = as_tensor(input), as_tensor(label)
+    if y.ndim and (x.ndim != y.ndim or not all(map(dm.may_equal, x.shape, y.shape))):
+        raise ShapeError(
+            f"{name}: label has the shape of the input, {x.meta}, found {y.meta}; reshape it"
+        )
+
+
 def _reduced(name: str, loss: Any, reduction: str, weight: Any = None) -> Any:
     """The mean, the sum or all of a loss that is multiplied by ``weight`` first."""
     _check(name, reduction)
@@ -91,6 +101,8 @@ def smooth_l1_loss(
     >>> phix.nn.functional.smooth_l1_loss([1.0, 2.0], [1.0, 4.0], "none").tolist()
     [0.0, 1.5]
     """
+    if isinstance(delta, (int, float)) and not delta > 0:
+        raise ArgumentError(f"smooth_l1_loss: delta must be above 0, found {delta}; write l1_loss")
     loss = ops.huber_loss(input, label, delta)
     return _reduced("smooth_l1_loss", loss if is_huber else loss / delta, reduction)
 
@@ -139,7 +151,7 @@ def binary_cross_entropy(
 
     Args:
         input: probabilities; a logarithm below -100 counts as -100.
-        label: probabilities, of the same shape.
+        label: probabilities, of the same shape, or one for all.
         weight: factors of the loss, before it is reduced.
         reduction: "mean", "sum" or "none".
 
@@ -147,6 +159,7 @@ def binary_cross_entropy(
     >>> phix.nn.functional.binary_cross_entropy([0.0], [1.0]).item()
     100.0
     """
+    _check_alike("binary_cross_entropy", input, label)
     return _reduced("binary_cross_entropy", ops.bce_loss(input, label), reduction, weight)
 
 
@@ -162,7 +175,7 @@ def binary_cross_entropy_with_logits(
 
     Args:
         logit: any numbers.
-        label: probabilities, of the same shape.
+        label: probabilities, of the same shape, or one for all.
         weight: factors of the loss, before it is reduced.
         reduction: "mean", "sum" or "none".
         pos_weight: factors of the positive part, label * log(sigmoid(logit)).
@@ -171,6 +184,7 @@ def binary_cross_entropy_with_logits(
     >>> phix.nn.functional.binary_cross_entropy_with_logits([-1000.0], [1.0]).item()
     1000.0
     """
+    _check_alike("binary_cross_entropy_with_logits", logit, label)
     of_all = None
     if pos_weight is not None:
         target = as_tensor(label)
@@ -290,6 +304,13 @@ def cross_entropy(
     """
     _check("cross_entropy", reduction)
     scores, target = as_tensor(input), as_tensor(label)
+    _check_classes("cross_entropy", scores, axis)
+    if weight is not None:
+        _check_weight("cross_entropy", weight, scores, axis)
+    if isinstance(label_smoothing, (int, float)) and not 0 <= label_smoothing <= 1:
+        raise ArgumentError(
+            f"cross_entropy: label_smoothing is a share from 0 to 1, found {label_smoothing}"
+        )
     keepdim = target.ndim == scores.ndim or reduction != "none"
     if not soft_label and is_zero(label_smoothing):
         loss = _hard(scores, target, weight, ignore_index, reduction, axis, use_softmax)
@@ -307,18 +328,31 @@ def cross_entropy(
     return _without(loss, axis, keepdim)
 
 
+def _check_classes(name: str, scores: Any, axis: int) -> None:
+    if not -scores.ndim <= axis < scores.ndim:
+        raise ArgumentError(f"{name}: input {scores.meta} has no axis {axis} of classes")
+
+
 def _class_numbers(
     name: str, scores: Any, number: Any, ignore_index: int, axis: int
 ) -> tuple[Any, Any]:
     """Labels that are classes, and which of them count: in compiled programs, where nobody looks,
     a number below the first class is the first, one behind the last the last."""
-    if not -scores.ndim <= axis < scores.ndim:
-        raise ArgumentError(f"{name}: input {scores.meta} has no axis {axis} of classes")
     classes = scores.shape[axis]
     check(number, IndexRange("label", (classes,), "the classes,", False, ignore_index), name)
     number = as_int64(number)  # which holds ignore_index and the last class
     counts = number != ignore_index
     return ops.minimum(ops.maximum(ops.where(counts, number, 0), 0), classes - 1), counts
+
+
+def _check_weight(name: str, weight: Any, scores: Any, axis: int) -> None:
+    """That there is a weight for each class."""
+    found, classes = as_tensor(weight), scores.shape[axis]
+    if found.ndim != 1 or not dm.may_equal(found.shape[0], classes):
+        raise ShapeError(
+            f"{name}: weight has a number for each class, [{dm.dim_text(classes)}], found "
+            f"{found.meta}"
+        )
 
 
 def _without(loss: Any, axis: int, keepdim: bool) -> Any:
@@ -366,6 +400,8 @@ def _soft(
         raise ArgumentError(
             f"cross_entropy: a soft label has the shape of input, {input.meta}, found {label.meta}"
         )
+    if counts is not None:  # a row that does not count may hold anything
+        input = ops.where(counts, input, 0.0)
     _, loss = ops.cross_entropy_with_softmax(input, label, True, use_softmax, True, -100, axis)
     share = ops.full_like(loss, 1)
     if weight is not None:
@@ -406,12 +442,19 @@ def nll_loss(
     """
     _check("nll_loss", reduction)
     log_p, number = as_tensor(input), as_tensor(label)
+    _check_classes("nll_loss", log_p, 1)
+    if number.ndim != log_p.ndim - 1:
+        raise ShapeError(
+            f"nll_loss: label has the shape of input without the axis 1 of classes, found "
+            f"{number.meta} for {log_p.meta}"
+        )
     safe, counts = _class_numbers("nll_loss", log_p, number, ignore_index, 1)
-    picked = ops.take_along_axis(log_p, ops.unsqueeze(safe, [1]), 1)
+    picked = ops.squeeze(ops.take_along_axis(log_p, ops.unsqueeze(safe, [1]), 1), [1])
     share = counts.astype(log_p.dtype)
     if weight is not None:
+        _check_weight("nll_loss", weight, log_p, 1)
         share = share * ops.gather(weight, safe, 0).astype(log_p.dtype)
-    loss = -ops.squeeze(picked, [1]) * share
+    loss = -ops.where(counts, picked, 0.0) * share
     if reduction == "mean":
         return _weighted_mean(loss, share)
     return ops.sum(loss) if reduction == "sum" else loss

@@ -391,6 +391,12 @@ def chain(*args: Transformation) -> GradientTransformationExtraArgs:
     return pair("chain", init, update)
 
 
+def root(total: Any) -> Any:
+    """The square root of a sum of squares, whose slope at 0 is 0, as that of a norm."""
+    is_zero = total == 0
+    return ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, total)))
+
+
 @takes()
 def global_norm(updates: Any) -> Tensor:
     """The square root of the sum of the squares of all elements of a tree, in float32 at least.
@@ -402,7 +408,7 @@ def global_norm(updates: Any) -> Tensor:
     total: Any = 0.0
     for leaf in pytrees.leaves(with_tables(updates)):
         total = total + ops.sum(square(wide(as_tensor(leaf))))
-    return ops.sqrt(as_tensor(total))
+    return root(as_tensor(total))
 
 
 @takes(step_size=NUMBER)

@@ -20,6 +20,7 @@ from phix.optim.base import (
     number,
     one_more,
     pair,
+    root,
     square,
     stateless,
     to_dtype,
@@ -57,10 +58,11 @@ def clip_by_global_norm(max_norm: float) -> GradientTransformationExtraArgs:
     def update(updates: Any, params: Any) -> Any:
         norm = global_norm(updates)
         is_small = norm < number(max_norm, norm.dtype)
+        divisor = ops.where(is_small, 1.0, norm)
 
         def bounded(u: Any) -> Any:
             x = wide(u)
-            scaled = x / to_dtype(norm, x.dtype) * number(max_norm, u.dtype)
+            scaled = x / to_dtype(divisor, x.dtype) * number(max_norm, u.dtype)
             return to_dtype(ops.where(is_small, x, scaled), u.dtype)
 
         return mapped(bounded, updates)
@@ -78,8 +80,8 @@ def clip_by_block_rms(threshold: float) -> GradientTransformationExtraArgs:
     """
 
     def bounded(u: Any) -> Any:
-        root = ops.sqrt(ops.mean(square(wide(u))))
-        return to_dtype(wide(u) / ops.maximum(root / number(threshold, u.dtype), 1.0), u.dtype)
+        size = root(ops.mean(square(wide(u))))
+        return to_dtype(wide(u) / ops.maximum(size / number(threshold, u.dtype), 1.0), u.dtype)
 
     return stateless("clip_by_block_rms", lambda updates, params: mapped(bounded, updates))
 
@@ -94,7 +96,7 @@ def _unit_norm(x: Any, axis: Any) -> Any:
             axis = tuple(range(x.ndim))
         else:
             axis = 0 if x.ndim <= 3 else tuple(range(x.ndim - 1))
-    return ops.sqrt(ops.sum(square(wide(x)), axis, keepdim=True))
+    return root(ops.sum(square(wide(x)), axis, keepdim=True))
 
 
 @takes(clipping=NUMBER, eps=NUMBER)

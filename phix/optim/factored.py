@@ -19,6 +19,7 @@ from phix.optim.base import (
     number,
     one_more,
     pair,
+    root,
     split,
     square,
     stateless,
@@ -123,8 +124,8 @@ def scale_by_param_block_rms(min_scale: float = 1e-3) -> GradientTransformationE
     """
 
     def scaled(u: Any, p: Any) -> Any:
-        root = ops.sqrt(ops.mean(square(wide(p))))
-        return to_dtype(wide(u) * ops.maximum(root, number(min_scale, u.dtype)), u.dtype)
+        size = root(ops.mean(square(wide(p))))
+        return to_dtype(wide(u) * ops.maximum(size, number(min_scale, u.dtype)), u.dtype)
 
     return stateless(
         "scale_by_param_block_rms", lambda updates, params: mapped(scaled, updates, needed(params))

@@ -25,6 +25,7 @@ from phix.optim.base import (
     number,
     one_more,
     pair,
+    root,
     split,
     square,
     stateless,
@@ -178,9 +179,8 @@ def scale_by_trust_ratio(
     """
 
     def norm(x: Any) -> Any:
-        total = ops.sum(square(wide(x)))
-        root = ops.where(total > 0, ops.sqrt(ops.where(total > 0, total, 1.0)), 0.0)
-        return ops.maximum(root, number(min_norm, root.dtype))
+        size = root(ops.sum(square(wide(x))))
+        return ops.maximum(size, number(min_norm, size.dtype))
 
     def scaled(u: Any, p: Any) -> Any:
         own, other = norm(u), norm(p)

@@ -99,9 +99,10 @@ def sigmoid_cross_entropy_with_logits(
     x: Any, label: Any, pos_weight: Any, normalize: bool, ignore_index: int
 ) -> Any:
     """(1 - label) x - w log(sigmoid(x)), where w is pos_weight, or 1."""
+    counts = label != ignore_index
+    x = ops.where(counts, x, 0.0)  # so that no derivative is made of what does not count
     positive = ops.logsigmoid(x)
     loss = (1 - label) * x - (positive if pos_weight is None else pos_weight * positive)
-    counts = label != ignore_index
     loss = ops.where(counts, loss, 0.0)
     if normalize:
         total = ops.sum(ops.cast(counts, x.dtype))
@@ -229,8 +230,9 @@ def cross_entropy_with_softmax_grad(
     terms, to_label = [], None
     if loss_grad is not None:
         target, total = _target(softmax, label, soft_label, ignore_index, axis)
-        if use_softmax:
-            terms.append((softmax * total - target) * loss_grad)
+        if use_softmax:  # of a row that does not count softmax may be nan
+            own = softmax * total if soft_label else ops.where(total == 0, 0.0, softmax)
+            terms.append((own - target) * loss_grad)
         else:
             terms.append(-ops.where(target == 0, 0.0, target / softmax) * loss_grad)
         if soft_label:

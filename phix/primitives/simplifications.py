@@ -266,12 +266,15 @@ def transpose_of_transpose(op: str, x: Any, perm: Any) -> Any:
 
 
 def _unexpanded(x: Any) -> Any:
-    """What ``x`` is an expansion of; a tensor of one element without its dims."""
+    """What ``x`` is an expansion of, by broadcasting, too: it has no more axes. A tensor of one
+    element without its dims."""
     args = made_by(x, "expand")
     if args is None:
         return None
     inner = args[0]
     while (viewed := made_by(inner, "reshape")) is not None and _is_single(viewed[0]):
+        if viewed[0].ndim > x.ndim:
+            break
         inner = viewed[0]
     return inner
 

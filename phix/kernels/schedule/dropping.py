@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from phix.core import dtypes as dt
 from phix.core import stack
@@ -152,7 +152,7 @@ class _Forwarding:
             return None
         if buffer.dtype in (dt.float16, dt.bfloat16):
             value = sc.cast(sc.cast(value, buffer.dtype), dt.float32)
-        return None if _changes_between(value, _plain(self.block[at + 1 :])) else value
+        return None if _changes_between(value, _until_read(self.block[at + 1 :], store)) else value
 
 
 def _are_read_where_written(body: list[Statement], block: list[Statement], buffer: Buffer) -> bool:
@@ -197,14 +197,19 @@ def _own_loads(statement: Statement, load: Expr) -> bool:
     return any(load in root.loads for root in ir.roots(statement))
 
 
-def _changes_between(value: Expr, statements: Sequence[Statement]) -> bool:
+def _until_read(statements: list[Statement], store: Store) -> list[Statement]:
+    """The statements, and those inside them, up to the last that reads what was stored."""
+    load = _load_of(store)
+    readers = [k for k, s in enumerate(statements) if _own_loads(s, load)]
+    return ir.walk(statements[: max(readers, default=-1) + 1])
+
+
+def _changes_between(value: Expr, statements: list[Statement]) -> bool:
     """Whether a statement changes something that ``value`` reads."""
-    loads = {e.data for e in value.loads}
-    names: set[Expr] = set()
-    if any(isinstance(s, ir.Assign) for s in statements):
-        names = {e for e in ir.expressions([ir.Declare(value, value)]) if e.fn == "var"}
+    loads = {ir.owner(e.data) for e in value.loads}
+    names = {e for e in ir.expressions([ir.Declare(value, value)]) if e.fn == "var"}
     for s in statements:
-        if isinstance(s, Store) and s.buffer in loads:
+        if isinstance(s, Store) and ir.owner(s.buffer) in loads:
             return True
         if isinstance(s, ir.Assign) and names & set(s.targets):
             return True

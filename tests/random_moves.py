@@ -1,0 +1,283 @@
+"""Random programs that move elements about, as steps of scans, beside the steps one by one.
+
+``python -m tests.random_moves --count 2000 --seed 0`` draws that many, from seeds 0, 1, ..., and
+prints the seed and the graph of each that goes wrong. Slices, pads, rolls, views with more axes and
+fewer, sums and scans of small tensors, of which one dim is often 1: what passes over graphs and
+loops join, put elsewhere or leave out. Values, gradients and products with Hessians of the scan,
+compiled, are those of a Python loop over the steps, op by op. All in float64.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import phix
+from phix import ops
+from tests import draws
+from tests.machine_code import unoptimised
+
+CARRIES = ((2, 2), (3,), (2, 3), (1, 2), (), (4,), (2, 1))
+INPUTS = ((2, 2), (2,), (3, 1), ())
+MOST = 60  # elements of what grows
+OPTIMISED = 6  # LLVM does all it can for one seed in so many
+
+
+class Draw:
+    """Numbers of one step, drawn once, so that each of its calls does the same."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.numbers = rng.integers(0, 1 << 30, 8)
+        self.at = 0
+
+    def below(self, count: int) -> int:
+        self.at += 1
+        return int(self.numbers[self.at % len(self.numbers)]) % count
+
+
+def fit(x: Any, shape: tuple[int, ...]) -> Any:
+    """``x`` cropped and padded to a shape."""
+    x = ops.sum(x) if not shape and x.ndim else x
+    if x.ndim > len(shape):
+        x = ops.reshape(x, [1] * (len(shape) - 1) + [-1])
+    while x.ndim < len(shape):
+        x = ops.unsqueeze(x, [0])
+    for axis, (has, wanted) in enumerate(zip(x.shape, shape)):
+        if has > wanted:
+            x = ops.slice(x, [axis], [has - wanted], [has])
+        elif has < wanted:
+            x = ops.pad(x, paddings=_paddings(x, axis, 0, wanted - has))
+    return x
+
+
+def _paddings(x: Any, axis: int, before: int, behind: int) -> tuple[int, ...]:
+    found = [0] * (2 * x.ndim)
+    found[2 * axis : 2 * axis + 2] = before, behind
+    return tuple(found)
+
+
+# -- moves: what they make of x and y, or None where they do not fit -------------------------------
+Move = Callable[[Draw, Any, Any, int], Any]  # (numbers, x, y, an axis of x)
+MOVES: dict[str, Move] = {}
+
+
+def move(maker: Move) -> Move:
+    MOVES[maker.__name__] = maker
+    return maker
+
+
+@move
+def a_slice(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    size = x.shape[axis]
+    start = draw.below(size)
+    return ops.slice(x, [axis], [start], [start + 1 + draw.below(size - start)])
+
+
+@move
+def a_pad(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    paddings = _paddings(x, axis, draw.below(2), draw.below(2))
+    return ops.pad(x, paddings=paddings) if x.size < MOST else None
+
+
+@move
+def a_shift(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    first, size = draw.below(2), x.shape[axis]
+    kept = ops.slice(x, [axis], [1 - first], [size - first])
+    return ops.pad(kept, paddings=_paddings(x, axis, first, 1 - first)) if size > 1 else None
+
+
+@move
+def a_roll(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    return ops.roll(x, (draw.below(3) - 1,), (axis,))
+
+
+@move
+def a_flip(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    return ops.flip(x, [axis])
+
+
+@move
+def a_concat(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    return ops.concat([x, fit(y, x.shape)], axis) if x.size < MOST else None
+
+
+@move
+def a_gather(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    size = x.shape[axis]
+    return ops.gather(x, np.array([draw.below(size), draw.below(size)]), axis)
+
+
+@move
+def an_update(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    where = (slice(None),) * axis + (draw.below(x.shape[axis]),)
+    return x.at[where].add(0.5) if draw.below(2) else x.at[where].set(0.25)
+
+
+@move
+def a_view(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    views = (
+        lambda: ops.reshape(x, [-1]),
+        lambda: ops.unsqueeze(x, [axis]),
+        lambda: ops.transpose(x, list(range(x.ndim))[::-1]),
+        lambda: ops.squeeze(x, [a for a, n in enumerate(x.shape) if n == 1]),
+        lambda: ops.expand(ops.slice(x, [axis], [0], [1]), x.shape),
+    )
+    return views[draw.below(len(views))]()
+
+
+@move
+def a_reduction(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    reduce = (ops.sum, ops.mean, ops.max)[draw.below(3)]
+    return reduce(x, [axis], keepdim=bool(draw.below(2)))
+
+
+@move
+def a_scan(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    return 0.4 * ops.cumsum(x, axis)
+
+
+@move
+def a_product(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    return 0.3 * ops.matmul(x, fit(y, (x.shape[1], 2))) if x.ndim == 2 else None
+
+
+def of_two(draw: Draw, x: Any, y: Any) -> Any:
+    y = fit(y, x.shape)
+    kinds = (
+        lambda: x + y,
+        lambda: x - y,
+        lambda: 0.5 * x * y,
+        lambda: ops.minimum(x, y + 0.0531),
+        lambda: ops.maximum(x, y - 0.0717),
+        lambda: ops.where(x > 0.1931, y, x),
+    )
+    return kinds[draw.below(len(kinds))]()
+
+
+def of_one(draw: Draw, x: Any) -> Any:
+    kinds = (ops.sin, ops.tanh, ops.cos, lambda x: 0.3 * x * x, lambda x: -x)
+    return kinds[draw.below(len(kinds))](x)
+
+
+# -- programs --------------------------------------------------------------------------------------
+@dataclass
+class Program:
+    """A step of a scan, and what it begins with and reads."""
+
+    seed: int
+    rng: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = rng = np.random.default_rng([self.seed, 4321])
+        shapes = [[kinds[k] for k in rng.integers(0, len(kinds), rng.integers(1, most))]
+                  for kinds, most in ((CARRIES, 4), (INPUTS, 3))]  # fmt: skip
+        self.length, self.is_reversed = int(rng.integers(1, 4)), bool(rng.integers(2))
+        self.carry = tuple(rng.normal(size=s) for s in shapes[0])
+        self.inputs = tuple(rng.normal(size=(self.length, *s)) for s in shapes[1])
+        names = [*MOVES] * 2 + ["of two"] * len(MOVES) + ["of one"] * (len(MOVES) // 2)
+        self.steps = [(names[rng.integers(len(names))], rng.integers(0, 1 << 30, 8))
+                      for _ in range(rng.integers(5, 14))]  # fmt: skip
+
+    def step(self, carry: Any, read: Any) -> Any:
+        values = [*carry, *read]
+        for name, numbers in self.steps:
+            draw = Draw(np.random.default_rng(numbers))
+            x, y = (values[draw.below(len(values))] for _ in range(2))
+            if name == "of two":
+                values.append(of_two(draw, x, y))
+            elif name == "of one":
+                values.append(of_one(draw, x))
+            elif x.ndim:
+                made = MOVES[name](draw, x, y, draw.below(x.ndim))
+                values += [] if made is None else [made]
+        last = values[::-1]
+        out = tuple(0.7 * fit(last[k % len(last)], c.shape) for k, c in enumerate(self.carry))
+        return out, fit(values[len(values) // 2], (2, 2))
+
+    def by_scan(self, carry: Any, inputs: Any) -> Any:
+        return phix.scan(self.step, carry, inputs, reverse=self.is_reversed)
+
+    def by_steps(self, carry: Any, inputs: Any) -> Any:
+        found: list[Any] = [None] * self.length
+        for i in range(self.length)[:: -1 if self.is_reversed else 1]:
+            carry, found[i] = self.step(carry, tuple(x[i] for x in inputs))
+        return carry, ops.stack(found, 0)
+
+
+def loss(run: Callable[..., Any]) -> Callable[..., Any]:
+    def total(carry: Any, inputs: Any) -> Any:
+        carry, found = run(carry, inputs)
+        return sum((ops.sum(ops.sin(c)) for c in carry), ops.sum(found * found))
+
+    return total
+
+
+def slopes(run: Callable[..., Any]) -> Callable[..., Any]:
+    return phix.grad(loss(run), (0, 1))
+
+
+# -- draws -----------------------------------------------------------------------------------------
+@dataclass
+class Outcome:
+    """One draw: what it was, and what went wrong, if anything did."""
+
+    program: Program
+    error: str = ""
+
+    def report(self) -> str:
+        p = self.program
+        read = tuple(x[0] for x in p.inputs)
+        return f"seed {p.seed}\n{phix.make_graph(p.step)(p.carry, read)}\n{self.error}"
+
+
+def _compare(what: str, found: Any, expected: Any) -> None:
+    for a, b in zip(phix.tree.leaves(found), phix.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9, err_msg=what)
+
+
+def _check(p: Program) -> None:
+    given = phix.tree.map(phix.to_tensor, (p.carry, p.inputs))
+    steps, scan = p.by_steps, p.by_scan
+    expected, slope = steps(*given), slopes(steps)(*given)
+    _compare("a scan", scan(*given), expected)
+    _compare("a compiled scan", phix.jit(scan)(*given), expected)
+    _compare("compiled steps", phix.jit(steps)(*given), expected)
+    _compare("gradients of a scan", phix.jit(slopes(scan))(*given), slope)
+    _compare("gradients of steps", phix.jit(slopes(steps))(*given), slope)
+    if p.seed % 3 == 0:
+        ways = phix.tree.map(lambda x: np.stack([np.cos(x), 0.5 - x]), given)
+
+        def along(run: Callable[..., Any]) -> Callable[[Any], Any]:
+            return lambda way: phix.jvp(slopes(run), given, way)[1]
+
+        def lane(tree: Any, k: int) -> Any:
+            return phix.tree.map(lambda x: x[k], tree)
+
+        found = phix.jit(phix.vmap(along(scan)))(ways)
+        for k in range(2):
+            _compare("second derivatives", lane(found, k), along(steps)(lane(ways, k)))
+
+
+def run_draw(seed: int) -> Outcome:
+    """The program of a seed, in all ways."""
+    outcome = Outcome(Program(seed))
+    with unoptimised() if seed % OPTIMISED else nullcontext():
+        try:
+            _check(outcome.program)
+        except Exception:
+            outcome.error = traceback.format_exc()
+    return outcome
+
+
+def count(outcomes: list[Outcome]) -> str:
+    return f"{sum(o.program.length for o in outcomes)} steps"
+
+
+if __name__ == "__main__":
+    sys.exit(draws.main(__doc__, "programs", run_draw, count))
