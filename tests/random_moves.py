@@ -2,9 +2,9 @@
 
 ``python -m tests.random_moves --count 2000 --seed 0`` draws that many, from seeds 0, 1, ..., and
 prints the seed and the graph of each that goes wrong. Slices, pads, rolls, views with more axes and
-fewer, sums and scans of small tensors, of which one dim is often 1: what passes over graphs and
-loops join, put elsewhere or leave out. Values, gradients and products with Hessians of the scan,
-compiled, are those of a Python loop over the steps, op by op. All in float64.
+fewer, sums and scans of small tensors, of which one dim is often 1, in loops and branches: what
+passes over graphs and loops join, put elsewhere or leave out. Values, gradients and products with
+Hessians of the scan, compiled, are those of loops of Python over the steps. All in float64.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,11 @@ OPTIMISED = 6  # LLVM does all it can for one seed in so many
 
 
 class Draw:
-    """Numbers of one step, drawn once, so that each of its calls does the same."""
+    """Numbers of one step, so that each of its calls does the same. ``plain``: loops are
+    Python's, and branches are both taken."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.numbers = rng.integers(0, 1 << 30, 8)
+    def __init__(self, numbers: np.ndarray, plain: bool) -> None:
+        self.numbers, self.plain = numbers, plain
         self.at = 0
 
     def below(self, count: int) -> int:
@@ -147,6 +149,59 @@ def a_product(draw: Draw, x: Any, y: Any, axis: int) -> Any:
     return 0.3 * ops.matmul(x, fit(y, (x.shape[1], 2))) if x.ndim == 2 else None
 
 
+@move
+def a_loop(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    """Over the rows of x, from the first or from the last."""
+    backwards, kind = bool(draw.below(2)), draw.below(3)
+
+    def row(carry: Any, x: Any) -> Any:
+        turned = ops.flip(x, [0]) if x.ndim else -x
+        new = (ops.sin(carry) + 0.5 * x, 0.6 * carry * x + turned, 0.5 * turned - carry)[kind]
+        return new, carry + x
+
+    start = fit(y, tuple(x.shape[1:]))
+    if draw.plain:
+        last, found = in_python(row, start, (x,), backwards, unpacks=True)
+    else:
+        last, found = phix.scan(row, start, x, reverse=backwards)
+    return found if draw.below(2) else last
+
+
+@move
+def a_while_loop(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    count = draw.below(3)
+
+    def turn(x: Any) -> Any:
+        return 0.7 * ops.roll(x, (1,), (axis,)) + 0.1
+
+    if not draw.plain:
+        return phix.fori_loop(0, count, lambda _, x: turn(x), x)
+    for _ in range(count):
+        x = turn(x)
+    return x
+
+
+@move
+def a_branch(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    is_large, y = ops.sum(x) > 0.0613, fit(y, x.shape)
+    one, other = (lambda x, y: 0.5 * x + y), (lambda x, y: ops.flip(x, [axis]) * y)
+    if draw.plain:
+        return ops.where(is_large, one(x, y), other(x, y))
+    return phix.cond(is_large, one, other, x, y)
+
+
+def in_python(
+    step: Callable[..., Any], carry: Any, read: tuple[Any, ...], backwards: bool, unpacks: bool
+) -> tuple[Any, Any]:
+    """What ``phix.scan`` gives, by a loop of Python."""
+    length = read[0].shape[0]
+    found: list[Any] = [None] * length
+    for i in range(length)[:: -1 if backwards else 1]:
+        rows = tuple(x[i] for x in read)
+        carry, found[i] = step(carry, *rows) if unpacks else step(carry, rows)
+    return carry, ops.stack(found, 0)
+
+
 def of_two(draw: Draw, x: Any, y: Any) -> Any:
     y = fit(y, x.shape)
     kinds = (
@@ -184,10 +239,10 @@ class Program:
         self.steps = [(names[rng.integers(len(names))], rng.integers(0, 1 << 30, 8))
                       for _ in range(rng.integers(5, 14))]  # fmt: skip
 
-    def step(self, carry: Any, read: Any) -> Any:
+    def step(self, carry: Any, read: Any, plain: bool = False) -> Any:
         values = [*carry, *read]
         for name, numbers in self.steps:
-            draw = Draw(np.random.default_rng(numbers))
+            draw = Draw(numbers, plain)
             x, y = (values[draw.below(len(values))] for _ in range(2))
             if name == "of two":
                 values.append(of_two(draw, x, y))
@@ -204,10 +259,8 @@ class Program:
         return phix.scan(self.step, carry, inputs, reverse=self.is_reversed)
 
     def by_steps(self, carry: Any, inputs: Any) -> Any:
-        found: list[Any] = [None] * self.length
-        for i in range(self.length)[:: -1 if self.is_reversed else 1]:
-            carry, found[i] = self.step(carry, tuple(x[i] for x in inputs))
-        return carry, ops.stack(found, 0)
+        step = partial(self.step, plain=True)
+        return in_python(step, carry, inputs, self.is_reversed, unpacks=False)
 
 
 def loss(run: Callable[..., Any]) -> Callable[..., Any]:

@@ -153,3 +153,37 @@ def test_derivatives_of_faddeevas_function(z: complex, order: int) -> None:
         size = abs(series(z, order, 1 / math.sqrt(math.pi)))
         found = derived(function, order)(np.float64(z.real))
         np.testing.assert_allclose(found, want, rtol=0, atol=3e-11 * size)
+
+
+# -- sums of exponentials, far apart ---------------------------------------------------------------
+ROWS = [[-np.inf, -1000.0, 3.0], [-1000.0, 0.0, 1.0], [800.0, -800.0, 0.0], [1.0, 1.0, -np.inf]]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("row", ROWS)
+def test_logcumsumexp_of_rows_far_apart(row: list[float], reverse: bool) -> None:
+    """Of n terms it is logsumexp of them, and so are derivatives; of -inf alone they are 0."""
+    x = np.array(row[::-1] if reverse else row)
+
+    def scan(x: Any) -> Any:
+        return ops.logcumsumexp(x, 0, False, False, reverse)
+
+    def part(x: Any, n: int) -> Any:
+        return ops.logsumexp(x[2 - n :] if reverse else x[: n + 1], [0])
+
+    order = range(3)[::-1] if reverse else range(3)
+    weights = np.array([n + 1.0 for n in order])
+    terms = [n for n in range(3) if np.isfinite(part(x, n).item())]
+
+    def by_scan(x: Any) -> Any:
+        return ops.sum(scan(x) * weights)
+
+    def by_parts(x: Any) -> Any:
+        return sum((n + 1.0) * part(x, n) for n in terms)
+
+    slope, second = phix.grad(by_parts)(x), phix.hessian(by_parts)(x)
+    for make in (lambda f: f, phix.jit):
+        np.testing.assert_allclose(make(scan)(x), [part(x, n).item() for n in order], rtol=1e-14)
+        np.testing.assert_allclose(make(phix.grad(by_scan))(x), slope, rtol=1e-13, atol=1e-300)
+        found = make(phix.hessian(by_scan))(x)
+        np.testing.assert_allclose(found, second, rtol=1e-12, atol=1e-300)

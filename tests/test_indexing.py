@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import phix
+from phix import ops
 from phix.core import slices
 from phix.core.errors import ConcretizationError, PhixError, TensorIndexError
 
@@ -339,3 +340,23 @@ def test_basic_indexing_gives_views() -> None:
     x = phix.to_tensor(numbered((3, 4)))
     for index in (0, (1, 2), (slice(None), 1), (Ellipsis, None), slice(None, None, -1)):
         assert np.shares_memory(x[index].data, x.data)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [([5, 2], [2, 2]), ([-7, 0], [0, 0]), ([0, 9], [0, 2])]
+)
+def test_products_at_indices_out_of_range_have_the_gradients_of_the_nearest(given, meant) -> None:
+    """As compiled programs write there."""
+
+    def total(x: Any, values: Any, index: Any) -> Any:
+        return ops.sum(ops.put_along_axis(x, index, values, 0, "mul", True))
+
+    x, values = np.array([2.0, 3.0, 5.0]), np.array([7.0, 11.0])
+    slopes = phix.jit(phix.grad(total, (0, 1)))
+    for found, expected in zip(
+        slopes(x, values, np.array(given)), slopes(x, values, np.array(meant)), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    assert phix.jit(total)(x, values, np.array(given)) == phix.jit(total)(
+        x, values, np.array(meant)
+    )

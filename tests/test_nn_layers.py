@@ -252,6 +252,13 @@ def test_max_pool2d_shares_the_gradient_among_ties() -> None:
     close(grad, _tie_gradient(x))
 
 
+@pytest.mark.parametrize("value", [-np.inf, -3.0])
+def test_padding_takes_no_part_of_the_gradient_of_maxima(value: float) -> None:
+    x = np.full((1, 1, 2, 2), value)
+    grad = phix.grad(lambda v: F.max_pool2d(v, 2, 1, 1).sum())(x).numpy()
+    close(grad, np.full((1, 1, 2, 2), 9 / 4))  # of 9 windows, all of whose elements are ties
+
+
 def _tie_gradient(x: np.ndarray) -> np.ndarray:
     """1 for each window of 2 x 2, in equal parts to its largest elements."""
     grad = np.zeros_like(x)

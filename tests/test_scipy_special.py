@@ -168,6 +168,19 @@ def test_slopes_in_every_argument_are_those_of_mpmath(name: str, at: Any) -> Non
         np.testing.assert_allclose(found[place].item(), float(want), rtol=1e-12)
 
 
+@pytest.mark.parametrize(("a", "x"), [(1e-8, 1e-8), (1e-8, 1e-3), (0.4, 0.049)])
+def test_second_slopes_in_small_shapes(a: float, x: float) -> None:
+    """Where a quantile moves by 1 / a^2."""
+    mp, function = _of_mpmath("gammainc")
+    with mp.workdps(50):
+        want = mp.diff(
+            lambda v: function(v, mp.mpf(x)), mp.mpf(a), 2, h=mp.mpf(a) * mp.mpf(10) ** -12
+        )
+    for sign, name in ((1, "gammainc"), (-1, "gammaincc")):
+        found = phix.grad(phix.grad(getattr(special, name)))(np.float64(a), np.float64(x))
+        np.testing.assert_allclose(sign * found.item(), float(want), rtol=1e-10)
+
+
 # Values far out and at limits, beside 50 digits of mpmath or a closed form.
 FAR = [
     ("poch", (1e12, 1.0), 1e12), ("poch", (1e12 + 3, -3.0), 1 / (1e12 * (1e12 + 1) * (1e12 + 2))),

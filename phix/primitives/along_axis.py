@@ -197,6 +197,7 @@ def _products_of_others(indices: Any, values: Any, size: Any, axis: int) -> Any:
     """For each value the product of all others with the same index: in the order of the indices
     of those before it and of those behind."""
     place = ops.where(indices < 0, indices + size, indices)
+    place = ops.minimum(ops.maximum(place, 0), size - 1)  # as it is written to
     place, order = ops.argsort(place, axis, False, True)
     front = [axis, *(k for k in range(values.ndim) if k != axis)]
     back = sorted(range(values.ndim), key=front.__getitem__)

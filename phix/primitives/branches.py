@@ -175,17 +175,38 @@ def branch_batch(batched: Any, index: Any, operands: Any, branches: tuple[Graph,
 
     last = len(branches) - 1
     index = ops.minimum(ops.maximum(index, 0), last)
+    is_shared = any(not f and dt.is_differentiable(x.dtype) for x, f in zip(operands, flags))
     outs: Any = None
     for number, graph in enumerate(branches):
         mask = index == number
         taken = ops.cast(ops.any(mask), dt.int64)
-        found = branched(taken, operands, [nothing, whole(graph)])
+        own = [_of_takers(mask, x, is_shared) if f else x for x, f in zip(operands, flags)]
+        found = branched(taken, own, [nothing, whole(graph)])
         outs = (
             found
             if outs is None
             else tuple(ops.where(aligned(mask, new), new, old) for new, old in zip(found, outs))
         )
     return outs
+
+
+def _of_takers(mask: Any, x: Any, is_shared: bool) -> Any:
+    """An operand of a branch that only some lanes take, so that the others make no nan of a
+    derivative: 0 times infinity, where the branch has none there. What lanes share has the sum of
+    theirs, so then they compute what the first does that takes the branch."""
+    if is_shared:
+        first = ops.gather(x, ops.argmax(ops.cast(mask, dt.int64), 0))
+        return ops.where(aligned(mask, x), x, stopped(first))
+    return alone(mask, x)
+
+
+def alone(mask: Any, x: Any) -> Any:
+    """``x``, of which the lanes in a mask alone have derivatives."""
+    return ops.where(aligned(mask, x), x, stopped(x)) if dt.is_differentiable(x.dtype) else x
+
+
+def stopped(x: Any) -> Any:
+    return ops.stop_gradient(x) if dt.is_differentiable(x.dtype) else x
 
 
 def aligned(mask: Any, x: Any) -> Any:

@@ -18,7 +18,7 @@ from phix.core.errors import DTypeError, ShapeError
 from phix.core.graph import Graph, without_effects
 from phix.core.meta import MetaTensor
 from phix.core.transforms import transforms
-from phix.primitives.branches import aligned, branched
+from phix.primitives.branches import aligned, alone, branched
 from phix.primitives.flat import (
     Metas,
     are_floats,
@@ -364,8 +364,10 @@ def while_batch(batched: Any, carry: Any, constants: Any, cond: Graph, body: Gra
             return [ops.any(holds) if varies[0] else holds]
 
         def step(*args: Any, flags: Any = flags, seen: Any = seen) -> list[Any]:
-            outs, mapped = transforms().batch(body, args, flags, size)
             (holds,), (own,) = transforms().batch(cond, args, flags, size)
+            # the body may have no derivative where a lane stands still
+            given = [alone(holds, a) if f and own else a for a, f in zip(args, flags)]
+            outs, mapped = transforms().batch(body, given, flags, size)
             seen[:] = [m or own for m in mapped]
             outs = [expanded(o, size) if f and not m else o
                     for o, m, f in zip(outs, mapped, flags)]  # fmt: skip

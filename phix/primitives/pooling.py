@@ -184,9 +184,9 @@ class Windows:
                 f"look at more than {_MOST_TAPS} elements each; use a smaller window"
             )
         taps = list(itertools.product(*map(self._taps, range(len(self.axes)))))
-        padded = self._padded(x, -math.inf)
-        hits = (self._each(self._part, padded, tap) == out for tap in taps)
-        ties = functools.reduce(ops.add, (ops.cast(hit, x.dtype) for hit in hits))
+        padded, inside = self._padded(x, -math.inf), self._padded(ops.full_like(x, 1), 0.0)
+        parts = ((self._each(self._part, p, tap) for p in (padded, inside)) for tap in taps)
+        ties = functools.reduce(ops.add, (ops.where(p == out, own, 0.0) for p, own in parts))
         largest, shares = self._begun(out), self._begun(grad / ties)
         total: Any = None
         for tap in taps:

@@ -185,11 +185,17 @@ def logcumsumexp(x: Any, axis: int, flatten: bool, exclusive: bool, reverse: boo
         x = ops.flip(x, (axis,))
     top = ops.cummax(x, axis)[0]
     top = ops.where(ops.isinf(top), 0.0, top)
-    decay = ops.exp(neighbour(top, axis, 1) - top)
+    decay = _exp_of_fall(neighbour(top, axis, 1) - top)
     out = top + ops.log(ops.linear_recurrence(decay, ops.exp(x - top), axis, False))
     if exclusive:
         out = before(out, axis, False, float("-inf"))
     return ops.reshape(ops.flip(out, (axis,)) if reverse else out, shape)
+
+
+def _exp_of_fall(change: Any) -> Any:
+    """exp of a change that is none above 0, but where 0 stands for -inf, or at the edge, which
+    nobody reads: infinity there would be nan in what follows, and in derivatives."""
+    return ops.exp(ops.where(change > 0, 0.0, change))
 
 
 @rules.decompose("logcumsumexp_grad")
@@ -206,6 +212,6 @@ def logcumsumexp_grad(
         out_grad = before(out_grad, axis, not reverse, 0)
     out = ops.reshape(out, x.meta.dims)
     level = ops.where(ops.isinf(out), 0.0, out)
-    decay = ops.exp(level - neighbour(level, axis, 1 if reverse else -1))
+    decay = _exp_of_fall(level - neighbour(level, axis, 1 if reverse else -1))
     gathered = ops.linear_recurrence(decay, out_grad, axis, not reverse)
     return ops.reshape(ops.exp(x - level) * gathered, shape)

@@ -343,14 +343,30 @@ def _density(a: Any, x: Any) -> Any:
     return ops.gamma_density(a, x)
 
 
+_NEAR, _TERMS = 0.05, 8  # so many of a series in x up to there are all that float64 sees
+
+
 def _lower_in_a(a: Any, x: Any) -> Any:
     """What lies below x as a moves: at that part of all x would move by ``quantile_slope``."""
     inside = (a > 0) & (x > 0) & (a < math.inf) & (x < math.inf)
-    few, height = ops.where(inside, a, 1.0), ops.where(inside, x, 1.0)
+    near = inside & (x < _NEAR)
+    few, height = ops.where(inside & ~near, a, 1.0), ops.where(inside & ~near, x, 1.0)
     density = height * ops.gamma_density(few, height)
     moved = ops.where(density == 0, 0.0, density * quantile_slope(few, ops.log(height)))
+    found = ops.where(near, _near_in_a(ops.where(near, a, 1.0), ops.where(near, x, _NEAR)), -moved)
     known = (a >= 0) & (x >= 0)
-    return ops.where(inside, -moved, ops.where(known, 0.0, math.nan))
+    return ops.where(inside, found, ops.where(known, 0.0, math.nan))
+
+
+def _near_in_a(a: Any, x: Any) -> Any:
+    """The same next to 0, where the quantile moves by 1 / a^2 for a small a: the slope of
+    x^a / gamma(a + 1) times 1 + the sum over n of a / (a + n) (-x)^n / n!."""
+    power, total, slope = 1.0, 1.0, 0.0
+    for n in range(1, _TERMS + 1):
+        power, share = power * x / float(-n), 1 / (a + float(n))
+        total, slope = total + a * share * power, slope + float(n) * power * share * share
+    before = ops.exp(a * ops.log(x) - ops.lgamma(a + 1.0))
+    return before * (total * (ops.log(x) - ops.digamma(a + 1.0)) + slope)
 
 
 _smooth_lower = smooth(_lower, _lower_in_a, _density)

@@ -152,7 +152,8 @@ class _Forwarding:
             return None
         if buffer.dtype in (dt.float16, dt.bfloat16):
             value = sc.cast(sc.cast(value, buffer.dtype), dt.float32)
-        return None if _changes_between(value, _until_read(self.block[at + 1 :], store)) else value
+        moved = (*store.indices, value)
+        return None if _changes_between(moved, _until_read(self.block[at + 1 :], store)) else value
 
 
 def _are_read_where_written(body: list[Statement], block: list[Statement], buffer: Buffer) -> bool:
@@ -204,10 +205,10 @@ def _until_read(statements: list[Statement], store: Store) -> list[Statement]:
     return ir.walk(statements[: max(readers, default=-1) + 1])
 
 
-def _changes_between(value: Expr, statements: list[Statement]) -> bool:
-    """Whether a statement changes something that ``value`` reads."""
-    loads = {ir.owner(e.data) for e in value.loads}
-    names = {e for e in ir.expressions([ir.Declare(value, value)]) if e.fn == "var"}
+def _changes_between(values: tuple[Expr, ...], statements: list[Statement]) -> bool:
+    """Whether a statement changes something that a value reads."""
+    loads = {ir.owner(e.data) for value in values for e in value.loads}
+    names = {e for e in ir.expressions([ir.Declare(v, v) for v in values]) if e.fn == "var"}
     for s in statements:
         if isinstance(s, Store) and ir.owner(s.buffer) in loads:
             return True

@@ -61,7 +61,8 @@ def _running(loop: For) -> Assign | None:
     others = [s for s in loop.body if s is not addition]
     if not is_wide or _uses(terms[0], total) or not all(isinstance(s, Store) for s in others):
         return None
-    return None if ir.reads(loop.body) & ir.writes(loop.body) else addition
+    both = (ir.with_bases(found) for found in (ir.reads(loop.body), ir.writes(loop.body)))
+    return None if set.intersection(*both) else addition
 
 
 def _uses(root: Expr, e: Expr) -> bool:

@@ -52,6 +52,11 @@ def _shrink(kernel: Kernel, temp: Buffer, fits: Callable[[Kernel, Buffer, Factor
     if main is None or temp in ir.reads([*before, *after]) | ir.writes(after):
         return
     loops, block = nest(Kernel([main]))
+    if any(
+        isinstance(s, ir.LibraryCall) and temp in ir.writes([s]) | ir.reads([s])
+        for s in ir.walk(block)
+    ):
+        return  # nobody says which of its elements a routine touches
     row = _row(temp, loops, block)
     if row is None or not fits(kernel, temp, row.size):
         return
@@ -95,6 +100,7 @@ def _row(temp: Buffer, loops: list[For], block: list[Statement]) -> _Row | None:
     extents = {loop.index: loop.extent for loop in loops}
     strides: dict[Expr, set[Factors]] = {loop.index: set() for loop in loops}
     terms: list[tuple[Factors, Expr]] = []  # of the loops inside: stride and extent
+    fixed: set[frozenset[tuple[Factors, Expr]]] = set()  # what is no loop's
     for linear, sizes in accesses(temp, block, extents):
         form = linear_form(linear, clamped=True)
         if form is None or form[1]:
@@ -105,10 +111,12 @@ def _row(temp: Buffer, loops: list[For], block: list[Statement]) -> _Row | None:
             if stride is None:
                 return None
             strides[loop.index].add(stride)
-        inside = (
-            (f, sizes.get(v, clamped_extent(v))) for v, f in form[0].items() if v not in strides
-        )
-        terms += [(f, e) for f, e in inside if e is not None]
+        inside = [(f, v, sizes.get(v, clamped_extent(v)))
+                  for v, f in form[0].items() if v not in strides]  # fmt: skip
+        terms += [(f, e) for f, _, e in inside if e is not None]
+        fixed.add(frozenset((f, v) for f, v, e in inside if e is None))
+    if len(fixed) > 1:
+        return None  # places apart by a dim, which no loop counts
     if not loops or any(len(found) != 1 for found in strides.values()):
         return None
     every = [found.pop() for found in strides.values()]
