@@ -49,12 +49,21 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[float]]] = {
 }
 
 
-@pytest.mark.parametrize("jitted", [False, True])
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "eager": lambda f: f,
+    "compiled": phix.jit,
+    "of unknown size": lambda f: phix.jit(
+        f, input_spec=[phix.spec(["n"], "float64"), phix.spec([], "float64")]
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_gradients_of_lanes_are_those_of_each_lane(name: str, jitted: bool) -> None:
+def test_gradients_of_lanes_are_those_of_each_lane(name: str, way: str) -> None:
     f, lanes = FUNCTIONS[name]
     x, w = phix.to_tensor(lanes, "float64"), phix.to_tensor(1.7, "float64")
-    make = phix.jit if jitted else lambda g: g
+    make = WAYS[way]
 
     def total(x: Any, w: Any) -> Any:
         return ops.sum(phix.vmap(f, in_axes=(0, None))(x, w))
@@ -63,9 +72,12 @@ def test_gradients_of_lanes_are_those_of_each_lane(name: str, jitted: bool) -> N
     each = [phix.grad(f, (0, 1))(x[k], w) for k in range(len(lanes))]
     np.testing.assert_allclose(of_x, [g.item() for g, _ in each], rtol=1e-12)
     np.testing.assert_allclose(of_w, sum(g.item() for _, g in each), rtol=1e-12)
-    second = make(phix.hessian(total))(x, w)
+    of_none, of_shared = make(phix.grad(total, (0, 1)))(x[:0], w)
+    assert of_none.shape == (0,) and not of_shared.item()
+    second = phix.hessian(total)
     alone = [phix.grad(phix.grad(f))(x[k], w).item() for k in range(len(lanes))]
-    np.testing.assert_allclose(second, np.diag(alone), rtol=1e-12)
+    for found in (second(x, w), phix.jit(second)(x, w)):
+        np.testing.assert_allclose(found, np.diag(alone), rtol=1e-12)
 
 
 def test_weights_that_lanes_share_have_gradients_from_those_alone_that_take_them() -> None:

@@ -11,6 +11,8 @@ import pytest
 import phix
 from phix import ops
 
+pytestmark = pytest.mark.unoptimised(4)
+
 SIZES, TAILS = [0, 1, 2, 5, 17, 1000], [(), (1,), (5,), (2, 3), (40,), (0,)]
 
 

@@ -194,10 +194,15 @@ def _of_takers(mask: Any, x: Any, is_shared: bool) -> Any:
     """An operand of a branch that only some lanes take, so that the others make no nan of a
     derivative: 0 times infinity, where the branch has none there. What lanes share has the sum of
     theirs, so then they compute what the first does that takes the branch."""
-    if is_shared:
-        first = ops.gather(x, ops.argmax(ops.cast(mask, dt.int64), 0))
-        return ops.where(aligned(mask, x), x, stopped(first))
-    return alone(mask, x)
+    lanes = x.meta.dims[0]
+    if not is_shared or dm.is_zero(lanes):
+        return alone(mask, x)
+    rows, takes = x, mask
+    if not isinstance(lanes, int):  # there may be none
+        rows = ops.concat([x, zeros(x.meta.with_dims((1, *x.meta.dims[1:])))], 0)
+        takes = ops.concat([mask, ops.full((1,), True, dt.bool_)], 0)
+    first = ops.gather(rows, ops.argmax(ops.cast(takes, dt.int64), 0))
+    return ops.where(aligned(mask, x), x, stopped(first))
 
 
 def alone(mask: Any, x: Any) -> Any:
