@@ -119,6 +119,26 @@ def test_gradients_of_a_residual_and_a_boundary_term(points: int) -> None:
     agree(found, (gw, gb, gv))
 
 
+@pytest.mark.parametrize("dims", [("n", "m"), (4, 7)], ids=["unknown", "known"])
+def test_what_an_output_copied_stays_while_its_source_is_updated(dims: tuple[Any, ...]) -> None:
+    """All but one element of the output is copied, behind what fills the copy's source: it may
+    not live there, as the source is then added to."""
+
+    def program(x: Any, rows: Any) -> Any:
+        last, _ = phix.scan(lambda c, row: (0.5 * row - c, None), 0.0 * x[0] + 0.5, x)
+        middle = last.shape[0] // 2
+        added = last.at[ops.cast(rows, "int64") % last.shape[0]].add(rows)
+        return last.at[middle].set(0.5 * ops.sum(added))
+
+    x, rows = draw(4, 7), np.array([0.0, 5.0, 10.0])
+    wanted = np.full(7, 0.5)
+    for row in x:
+        wanted = 0.5 * row - wanted
+    wanted[7 // 2] = 0.5 * (wanted.sum() + rows.sum())
+    compiled = phix.jit(program, input_spec=[phix.spec(dims, "float64"), phix.spec([3], "float64")])
+    agree(compiled(x, rows), wanted)
+
+
 # -- what it is good for ---------------------------------------------------------------------------
 def descent(w: Any, b: Any, v: Any, x: Any) -> Any:
     def loss(w: Any, b: Any, v: Any) -> Any:

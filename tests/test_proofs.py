@@ -16,6 +16,7 @@ import random_graphs
 import random_moves
 import random_networks
 import random_programs
+import random_sizes
 
 # What is drawn, the share of the time it takes, and in how many tests, so that workers share it.
 DRAWN: dict[str, tuple[Callable[[int], Any], float, int]] = {
@@ -23,6 +24,7 @@ DRAWN: dict[str, tuple[Callable[[int], Any], float, int]] = {
     "programs": (random_programs.run_draw, 0.1, 2),
     "graphs": (random_graphs.run_draw, 0.1, 2),
     "moves": (random_moves.run_draw, 0.1, 2),
+    "sizes": (random_sizes.run_draw, 0.1, 2),
 }
 PARTS = [(what, part) for what, (_, _, count) in DRAWN.items() for part in range(count)]
 

@@ -215,18 +215,21 @@ def _replaces(uses: Uses, users: list[Step], carry: Buffer, new: Buffer) -> bool
 
     ``users`` are the steps that touch one of the two, in order. From the first that writes ``new``
     on, none may write ``carry``, and none read it but that one, if it reads just what it replaces.
+    Copies that come first are, of one memory, no work, and change nothing; but ``carry`` is to stay
+    what they took.
     """
-    is_written = False
+    is_written = is_copied = False
     for step in users:
         own = uses.of(step)
         if not is_written and _copied(step) == (new, carry):
-            continue  # of one memory, this is no work, and changes nothing
+            is_copied = True
+            continue
         if is_written and carry in own.reads:
             return False
         if carry in own.reads and new in own.writes and not _hands_over(step, carry, new):
             return False
         is_written = is_written or new in own.writes
-        if is_written and carry in own.writes:
+        if (is_written or is_copied) and carry in own.writes:
             return False
     return True
 
