@@ -99,6 +99,33 @@ def test_gradients_of_windows_drawn_at_random(seed: int, is_known: bool) -> None
     np.testing.assert_allclose(np.vdot(to_w, dw), np.vdot(conv2d(x, dw, **attrs), g), rtol=1e-9)
 
 
+def same_paddings(sizes: Any, kernel: Any, strides: Any, dilations: Any) -> tuple[int, ...]:
+    """Before and behind each axis, for ceil(size / stride) places; an odd one is behind."""
+    found: list[int] = []
+    for n, k, s, d in zip(sizes, kernel, strides, dilations):
+        missing = max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+        found += [missing // 2, missing - missing // 2]
+    return tuple(found)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_gradients_where_paddings_are_what_the_places_need(seed: int) -> None:
+    """Of small images, too, which a step of 2 and more visits in one place."""
+    rng = np.random.default_rng(seed)
+    dims, filter_dims, attrs = drawn(rng)
+    sizes = rng.integers(1, 7, 2)
+    given = {**attrs, "paddings": (0, 0), "padding_algorithm": "SAME"}
+    attrs["paddings"] = same_paddings(sizes, filter_dims[2:], attrs["strides"], attrs["dilations"])
+    x, dx = rng.standard_normal((2, *dims[:2], *sizes))
+    w, dw = rng.standard_normal((2, *filter_dims))
+    g = conv2d(x, w, **attrs)
+    loss = lambda x, w: 0.5 * ops.sum(ops.conv2d(x, w, **given) ** 2)  # noqa: E731
+    to_x, to_w = (np.asarray(t) for t in phix.grad(loss, argnums=(0, 1))(x, w))
+    np.testing.assert_allclose(ops.conv2d(x, w, **given), g, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(np.vdot(to_x, dx), np.vdot(conv2d(dx, w, **attrs), g), rtol=1e-9)
+    np.testing.assert_allclose(np.vdot(to_w, dw), np.vdot(conv2d(x, dw, **attrs), g), rtol=1e-9)
+
+
 @pytest.mark.parametrize("step", [1, 2])
 def test_volumes_under_filters_of_one_slice(step: int) -> None:
     rng = np.random.default_rng(0)

@@ -752,6 +752,15 @@ def test_extremes_of_narrow_rows_are_found_side_by_side() -> None:
     np.testing.assert_array_equal(np.asarray(found[1]), np.argmax(x, 1))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_few_narrow_rows_are_compiled_without_a_word(dtype: str, capfd: Any) -> None:
+    for rows, columns in ((2, 14), (3, 9), (7, 20), (8, 9)):
+        x = phix.to_tensor(np.arange(rows * columns).reshape(rows, columns) % 13).astype(dtype)
+        both = phix.jit(lambda x: (ops.max(x, [1]), ops.argmax(x, axis=1)))
+        assert both(x)[0].tolist() == x.numpy().max(1).tolist()
+    assert capfd.readouterr().err == ""
+
+
 def test_a_masked_extreme_is_made_of_vectors() -> None:
     def masked(x: Any, mask: Any) -> Any:
         return ops.max(ops.where(mask, x, -np.inf), [1])

@@ -92,6 +92,53 @@ def test_the_transpose_of_what_adds_zeros_is_right():
     assert nothing(phix.to_tensor([1.0, 2.0]))[0].tolist() == [0, 0]
 
 
+K = np.array([1.0, 2.0, 3.0])
+LINEAR = {
+    "a convolution": lambda x: phix.numpy.convolve(x, K),
+    "images": lambda x: ops.conv2d(ops.reshape(x, [1, 1, 2, 3]), np.ones((1, 1, 2, 2))),
+    "a branch": lambda x: phix.cond(phix.to_tensor(K)[0] > 0, lambda x: 2 * x, lambda x: 3 * x, x),
+    "a switch": lambda x: phix.switch(1, [lambda x: x, lambda x: 2 * x], x),
+    "turns": lambda x: phix.while_loop(lambda s: s[1] < 3, lambda s: (2 * s[0], s[1] + 1), (x, 0))[
+        0
+    ],
+    "counted turns": lambda x: phix.fori_loop(0, 3, lambda i, s: 2 * s[::-1] * i, x),
+    "a scan": lambda x: phix.scan(lambda c, k: (c + k * x, 0.5 * c), 0 * x, phix.to_tensor(K)),
+    "lanes": lambda x: phix.vmap(lambda x, p: phix.cond(p, lambda x: 2 * x, lambda x: 0.0 * x, x))(
+        x, np.arange(6) > 2
+    ),
+}
+NOT_LINEAR = {
+    "a choice": lambda x: phix.cond(x[0] > 0, lambda x: 2 * x, lambda x: 3 * x, x),
+    "an end": lambda x: phix.while_loop(lambda s: ops.sum(s) < 30, lambda s: 2 * s, x),
+    "powers": lambda x: phix.fori_loop(0, 3, lambda i, s: s * x, x),
+    "products of carries": lambda x: phix.scan(
+        lambda c, _: ((c[0] + 1, c[0] * c[1]), None), (x, x), None, length=2
+    )[0][1],
+    "a convolution with itself": lambda x: phix.numpy.convolve(x, x),
+    "the number of turns": lambda x: phix.fori_loop(
+        0, ops.cast(x[0], "int64"), lambda i, s: 2 * s, x
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LINEAR)
+def test_transposes_through_branches_loops_and_products(kind):
+    f, x = LINEAR[kind], np.random.default_rng(0).normal(size=6)
+    out = phix.tree.map(
+        lambda t: np.cos(1.0 + np.arange(t.size)).reshape(t.shape), f(phix.to_tensor(x))
+    )
+    pairs = zip(phix.tree.leaves(out), phix.tree.leaves(phix.jacfwd(f)(x)), strict=True)
+    expected = sum(np.tensordot(ct, j.numpy(), ct.ndim) for ct, j in pairs)
+    (found,) = phix.linear_transpose(f, phix.spec([6], "float64"))(out)
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", NOT_LINEAR)
+def test_transposes_of_what_is_not_linear_inside_are_refused(kind):
+    with pytest.raises(DifferentiationError, match="is not linear in its arguments"):
+        phix.linear_transpose(NOT_LINEAR[kind], phix.spec([6], "float64"))
+
+
 def test_linear_transposes_inside_other_transformations():
     def twice(w):
         return phix.linear_transpose(lambda x: w * x, phix.spec([2]))(phix.ones([2]))[0]

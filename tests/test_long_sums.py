@@ -203,3 +203,20 @@ def test_the_pass_takes_as_long_as_the_loop_is(monkeypatch) -> None:
         most.append(max(calls))
     first, second = most
     assert 500 < first < second < 2.4 * first
+
+
+@pytest.mark.parametrize("width", [3, 8, 16, 33])
+def test_the_extreme_of_sums_is_at_a_place_that_is_there(width: int) -> None:
+    """Sums made once for the extreme and once for its place, in two orders, differed by rounding:
+    no place had the extreme."""
+    lengths = phix.jit(lambda a: ops.sqrt(ops.sum(a * a, [1])))
+    least = phix.jit(lambda a: ops.argmin(ops.sqrt(ops.sum(a * a, [1])), 0))
+    most = phix.jit(lambda a: ops.argmax(ops.reshape(ops.sum(a * a, [1]), [2, -1]), 1))
+    for seed in range(20):
+        a = np.random.default_rng(seed).normal(size=(5000, width)).astype("float32")
+        found = lengths(a).numpy()
+        where = int(least(a))
+        assert where < 5000 and found[where] <= found.min() * (1 + 1e-6)
+        rows = found.reshape(2, -1)
+        for row, where in zip(rows, most(a).tolist()):
+            assert where < 2500 and row[where] >= row.max() * (1 - 1e-6)

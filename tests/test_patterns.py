@@ -356,16 +356,27 @@ def test_the_library_s_own_attention_is_recognised() -> None:
         np.testing.assert_allclose(found(q, q, q)[0], graph(q, q, q)[0], rtol=1e-5, atol=1e-6)
 
 
-def test_rows_that_are_masked_whole() -> None:
-    seen = np.array([[True, False], [False, False]])
-    x = normal(2, 2)
-    for fill in (-1e9, -3e38):
-        graph = phix.make_graph(lambda x, fill=fill: soft(ops.where(seen, x @ x.T, fill)) @ x)(
-            spec(2, 2)
-        )
-        found = recognise(graph, lambda op: True)
-        assert "attention(" in str(found)
-        np.testing.assert_allclose(found(x)[0], graph(x)[0], rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("fill", [-1e9, -3e38])
+def test_rows_that_are_masked_whole(dtype: str, fill: float) -> None:
+    """All keys count alike there, whatever their scores are, which then have no slope."""
+    seen = np.array([[True, False, True], [False, False, False], [True, True, True]])
+    forms = (
+        lambda s: ops.where(seen, s, fill),
+        lambda s: ops.where(~seen, fill, s),
+        lambda s: ops.where(seen[1:2], s, fill),
+        lambda s: ops.where(seen[0], s, fill),
+    )
+    given = [normal(1, 2, 3, 4).astype(dtype) for _ in range(3)]
+    for form in forms:
+        f = lambda q, k, v, form=form: soft(form(q @ swapped(k))) @ v  # noqa: E731
+        slopes = phix.grad(lambda *x, f=f: ops.sum(ops.sin(f(*x))), argnums=(0, 1, 2))
+        for function in (f, slopes):
+            graph = phix.make_graph(function)(*[phix.spec([1, 2, 3, 4], dtype)] * 3)
+            found = recognise(graph, lambda op: True)
+            assert "attention(" in str(found)
+            for a, b in zip(found(*given), graph(*given), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 def test_low_precision_around_a_softmax_in_float32() -> None:
@@ -385,6 +396,10 @@ def test_low_precision_around_a_softmax_in_float32() -> None:
         (
             lambda q, k, v: soft(ops.where(SEEN, q @ swapped(k) + BIAS, -np.inf)) @ v,
             "numbers to add stand beside a causal mask at most",
+        ),
+        (  # where what is added leaves only keys that are masked, their scores count
+            lambda q, k, v: soft(ops.where(triangle(q, k), q @ swapped(k), -1e9) + BIAS) @ v,
+            "numbers to add stand beside a mask of -inf alone",
         ),
         (
             lambda q, k, v: soft(q[0, 0] @ k[0, 0].T + normal(7, 5, 6)) @ v[0, 0],

@@ -87,3 +87,36 @@ def test_a_view_of_a_view_keeps_the_checks_of_both(twice: Any, fits: Any, do_not
     for dims in do_not:
         with pytest.raises(ShapeError):
             f(np.ones(dims))
+
+
+A, B = np.array([0.0, 1.0, 2.0]), np.array([4.0, 1.0, 4.0])
+OF_TWO = {
+    "interp": (
+        lambda a, b: phix.numpy.interp(np.array([0.5, 9.0]), a, b),
+        np.interp([0.5, 9], A, B),
+    ),
+    "average": (lambda a, b: phix.numpy.average(a, weights=b), np.average(A, weights=B)),
+    "lexsort": (lambda a, b: phix.numpy.lexsort((a, b)), np.lexsort((A, B))),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_two_sizes_that_nothing_says_are_equal_are_compared_in_the_run(name: str) -> None:
+    function, expected = OF_TWO[name]
+    specs = [phix.spec(["n"], "float64"), phix.spec(["m"], "float64")]
+    compiled = phix.jit(function, input_spec=specs)
+    np.testing.assert_allclose(compiled(A, B), expected)
+    for a, b in ((A, B[:2]), (A[:2], B)):
+        for call in (function, compiled):
+            with pytest.raises(PhixError):
+                call(a, b)
+
+
+def test_derivatives_say_how_two_sizes_are_declared_equal() -> None:
+    def along(x: Any, t: Any) -> Any:
+        return phix.jvp(ops.sin, (x,), (t,))[1]
+
+    with pytest.raises(ShapeError, match="give them one name in the specs"):
+        phix.jit(along, input_spec=[phix.spec(["n"]), phix.spec(["m"])])(A, B)
+    one = phix.jit(along, input_spec=[phix.spec(["n"], "float64")] * 2)
+    np.testing.assert_allclose(one(A, B), np.cos(A) * B)

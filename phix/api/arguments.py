@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from phix.core import dims as dm
 from phix.core import pytrees
 from phix.core.conversion import home, lent_tensor, owned_tensor
-from phix.core.errors import ArgumentError, described
+from phix.core.errors import ArgumentError, ShapeError, described
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
@@ -165,3 +166,18 @@ def _surfaced(value: Any) -> Any:
             break
         surfaced = tracer.value
     return surfaced
+
+
+def check_same_dims(what: str, found: MetaTensor, like: MetaTensor) -> None:
+    """A derivative has the dims of what it is the derivative of.
+
+    Raises:
+        ShapeError: the two have other dims, or some of which nothing says that they are equal.
+    """
+    dims, own = found.dims, like.dims
+    if dm.same_shape(dims, own):
+        return
+    may_fit = len(dims) == len(own) and all(map(dm.may_equal, dims, own))
+    hint = "; nothing says that sizes which are not known are equal here: give them one name "
+    hint += 'in the specs, as phix.spec(["n", "n"])'
+    raise ShapeError(f"{what} {like} must have its dims, found {found}{hint if may_fit else ''}")

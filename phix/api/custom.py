@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 from phix import ops
-from phix.api.arguments import flat_tensors, function_name
+from phix.api.arguments import check_same_dims, flat_tensors, function_name
 from phix.api.flattened import Flattened, Graphs
 from phix.api.signatures import P, R, X
 from phix.api.weak_arguments import given_back, taken, tree_of
 from phix.core import context, pytrees
-from phix.core import dims as dm
-from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.errors import ArgumentError, DifferentiationError
 from phix.core.exact_keys import Exact
 from phix.core.given import FUNCTION, INTS, naming, takes, wrong
 from phix.core.records import dataclass
@@ -87,9 +86,7 @@ class CustomRule:
 
 def _fitted(found: Any, like: Any, what: str) -> Any:
     """A derivative of the dims and dtype of what it is the derivative of."""
-    if not dm.same_shape(found.meta.dims, like.meta.dims):
-        raise ShapeError(f"{what}: the derivative of {like.meta} must have its dims, found "
-                         f"{found.meta}")  # fmt: skip
+    check_same_dims(f"{what}: the derivative of", found.meta, like.meta)
     return found if found.dtype == like.dtype else found.astype(like.dtype)
 
 

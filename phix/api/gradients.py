@@ -8,7 +8,7 @@ from typing import Any, Concatenate, Literal, Union, overload
 
 import numpy as np
 
-from phix.api.arguments import flat_tensors, function_name, split_aux
+from phix.api.arguments import check_same_dims, flat_tensors, function_name, split_aux
 from phix.api.flattened import Flattened, FlattenedDense
 from phix.api.signatures import (
     A,
@@ -24,11 +24,10 @@ from phix.api.signatures import (
     Y,
 )
 from phix.api.weak_arguments import like_arguments, taken, taken_arguments, tree_of
-from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor, tensor_place
-from phix.core.errors import ArgumentError, DifferentiationError, DTypeError, ShapeError
+from phix.core.errors import ArgumentError, DifferentiationError, DTypeError
 from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase
@@ -141,15 +140,7 @@ def in_dtype(x: TensorBase, dtype: np.dtype, what: str) -> Any:
 
 
 def _fit_cotangent(ct: TensorBase, out: TensorBase) -> Any:
-    dims, own = ct.meta.dims, out.meta.dims
-    if not dm.same_shape(dims, own):
-        may_fit = len(dims) == len(own) and all(map(dm.may_equal, dims, own))
-        hint = "; nothing says that sizes which are not known are equal here: give them one name "
-        hint += 'in the specs, as phix.spec(["n", "n"])'
-        raise ShapeError(
-            f"the cotangent of a result {out.meta} must have its dims, found {ct.meta}"
-            f"{hint if may_fit else ''}"
-        )
+    check_same_dims("the cotangent of a result", ct.meta, out.meta)
     return in_dtype(ct, out.dtype, "the cotangent")
 
 
@@ -201,10 +192,7 @@ def jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool
 
 
 def _fit_tangent(t: TensorBase, x: TensorBase) -> Any:
-    if not dm.same_shape(t.meta.dims, x.meta.dims):
-        raise ShapeError(
-            f"jvp: the tangent of a primal {x.meta} must have its dims, found {t.meta}"
-        )
+    check_same_dims("jvp: the tangent of a primal", t.meta, x.meta)
     check_tangent(t.meta, x.meta, "jvp")
     return in_dtype(t, x.dtype, "jvp: the tangent")
 

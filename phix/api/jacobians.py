@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 from phix import ops
-from phix.api.arguments import flat_tensors, function_name, split_aux
+from phix.api.arguments import check_same_dims, flat_tensors, function_name, split_aux
 from phix.api.batching import vmap
+from phix.api.dependence import dependent
 from phix.api.flattened import FlattenedDense
 from phix.api.gradients import (
     Argnums,
@@ -26,7 +27,7 @@ from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.attrs import is_traced
 from phix.core.conversion import following
-from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.errors import ArgumentError, DifferentiationError
 from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.graph import Constant, Equation, Graph, copied, flat
 from phix.core.meta import MetaTensor
@@ -36,6 +37,7 @@ from phix.core.tracebacks import leaving_phix
 from phix.core.varying import check_tangent
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
+from phix.interpreters.decompose import decompose
 from phix.interpreters.tape import origin
 from phix.interpreters.tape import zeros as zeros_of
 
@@ -95,8 +97,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
         if tree_of(tree) != tree_of(in_tree):
             raise ArgumentError(f"linearize: the arguments are {in_tree}, the tangents {tree}")
         for t, x in zip(given, values):
-            if not dm.same_shape(t.meta.dims, x.meta.dims):
-                raise ShapeError(f"the tangent of {x.meta} must have its dims, found {t.meta}")
+            check_same_dims("the tangent of", t.meta, x.meta)
             check_tangent(t.meta, x.meta, "linearize")
         fitted = [in_dtype(t, x.dtype, "the tangent") for t, x in zip(given, values)]
         return pytrees.unflatten(run.out_tree, graph(*fitted))
@@ -178,11 +179,12 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
 
 def _check_linear(graph: Graph, count: int, name: str) -> None:
     """Raise where the transpose would depend on where it is taken."""
-    found = set(graph.inputs[:count])
-    for equation in graph.equations:
-        if any(a in found for a in flat(equation.inputs)):
-            found.update(flat(equation.outputs))
-    if any(a in found for a in graph.outputs):
+
+    def is_so(graph: Graph) -> bool:
+        return any(dependent(graph, [k < count for k in range(len(graph.inputs))]))
+
+    # a gradient that takes both operands of a product, and gives one, does not show what it reads
+    if is_so(graph) and is_so(decompose(graph)):
         raise DifferentiationError(
             f"linear_transpose: {name} is not linear in its arguments; use phix.vjp, which takes "
             "the derivative at a point"

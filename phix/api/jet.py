@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api.arguments import flat_tensors, function_name
+from phix.api.arguments import check_same_dims, flat_tensors, function_name
 from phix.api.flattened import FlattenedDense
 from phix.api.gradients import in_dtype
 from phix.api.signatures import OfArray, OfTensor, P, R
 from phix.api.weak_arguments import taken
-from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
@@ -116,10 +115,7 @@ def _series(x: TensorBase, derivatives: Sequence[Any], name: str) -> Series:
 
 def _coefficient(x: TensorBase, given: Any, k: int, name: str) -> Any:
     (d,), _ = flat_tensors((given,), name)
-    if not dm.same_shape(d.meta.dims, x.meta.dims):
-        raise ShapeError(
-            f"{name}: derivative {k} of a primal {x.meta} must have its dims, found {d.meta}"
-        )
+    check_same_dims(f"{name}: derivative {k} of a primal", d.meta, x.meta)
     check_tangent(d.meta, x.meta, name)
     d = in_dtype(d, x.dtype, f"{name}: derivative {k}")
     return d if k == 1 else d / math.factorial(k)

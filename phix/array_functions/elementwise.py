@@ -155,8 +155,11 @@ def interp(
     """
     require_real("interp", x, xp)
     at, points, values = floating(x), floating(xp), floating(fp)
-    if points.ndim != 1 or values.shape != points.shape:
-        raise ArgumentError(f"interp: xp and fp are 1-d, found {points.meta} and {values.meta}")
+    if (points.ndim, values.ndim) != (1, 1) or not dm.may_equal(values.shape[0], points.shape[0]):
+        raise ArgumentError(
+            f"interp: xp and fp are 1-d and of one length, found {points.meta} and {values.meta}"
+        )
+    values = ops.reshape(values, points.shape)  # of sizes not known yet, checked when they are
     dtype = dt.promote(dt.promote(at.dtype, points.dtype), values.dtype)
     at, points = at.astype(dt.float64), points.astype(dt.float64)
     values = values.astype(dt.promote(values.dtype, dt.float64))

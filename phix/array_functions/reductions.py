@@ -144,7 +144,7 @@ def average(
         return mean(a, axis, keepdims=keepdims)
     x = floating(a)
     w = ops.full_like(x, 1) if weights is None else floating(weights)
-    if w.shape != x.shape:
+    if w.ndim != x.ndim or False in map(dm.may_equal, w.shape, x.shape):
         (at,) = axes_of(axis, x.ndim) if axis is not None else (-1,)
         if w.ndim != 1 or at < 0 or not dm.may_equal(w.shape[0], x.shape[at]):
             raise ShapeError(
@@ -152,7 +152,7 @@ def average(
                 f"for {x.meta} and axis {axis}"
             )
         w = ops.reshape(w, tuple(-1 if i == at else 1 for i in range(x.ndim)))
-        w = ops.expand(w, x.shape)
+    w = ops.expand(w, x.shape)
     total = sum(w, axis, keepdims=keepdims)
     found = sum(x * w, axis, keepdims=keepdims) / total
     return (found, total) if returned else found

@@ -93,8 +93,9 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
     at = axis_of(axis, rows[0].ndim)
     found = argsort(rows[0], at)
     for row in rows[1:]:
-        if row.shape != rows[0].shape:
+        if row.ndim != rows[0].ndim or not all(map(dm.may_equal, row.shape, rows[0].shape)):
             raise ShapeError(f"lexsort: keys have one shape, found {rows[0].meta} and {row.meta}")
+        row = ops.reshape(row, rows[0].shape)
         found = ops.take_along_axis(found, argsort(ops.take_along_axis(row, found, at), at), at)
     return found
 

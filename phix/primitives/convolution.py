@@ -153,9 +153,9 @@ def conv2d_grad(
 ) -> Any:
     x = channels_first(input, data_format)
     grad = channels_first(out_grad, data_format)
-    strides = _steps(strides, grad.meta.dims[2:])
     size, kernel = x.meta.dims[2:], filter.meta.dims[2:]
     pads = explicit_paddings(padding_algorithm, paddings, size, kernel, strides, dilations)
+    strides = _steps(strides, grad.meta.dims[2:])
     to_x = spread(grad, conj(filter), size, strides, pads, dilations, groups)
     to_filter = _filter_grad(conj(x), grad, filter.meta.dims, strides, pads, dilations, groups)
     return channels_back(to_x, data_format), to_filter

@@ -234,15 +234,17 @@ def named_outputs(
 
 
 def checked_mask(mask: Any, *wanted: dm.DimLike, name: str = "attn_mask") -> Any:
-    """A mask [batch, heads, queries, keys], each dim of it 1 or that which is wanted."""
+    """A mask [batch, heads, queries, keys], each dim of it 1 or that which is wanted; those of
+    the first axes may be left out."""
     if mask is None:
         return None
-    dims = mask.meta.dims
-    if mask.ndim != 4 or not all(dm.is_one(d) or dm.may_equal(d, w) for d, w in zip(dims, wanted)):
+    dims = (*(1,) * (4 - mask.ndim), *mask.meta.dims)
+    if len(dims) != 4 or not all(dm.is_one(d) or dm.may_equal(d, w) for d, w in zip(dims, wanted)):
         raise ShapeError(
             f"{name} must broadcast to {dm.shape_text(wanted)}, [batch, heads, queries, keys], "
             f"found {mask.meta}"
         )
+    mask = mask if mask.ndim == 4 else ops.reshape(mask, dims)
     settled = tuple(d if dm.is_one(d) else w for d, w in zip(dims, wanted))
     return mask if dm.same_shape(settled, dims) else ops.expand(mask, settled)
 

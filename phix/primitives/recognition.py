@@ -92,6 +92,12 @@ def _(m: Match) -> bool:
     return m.bias is None or (m.hidden is None and m.seen is None) or _is_causal(m)
 
 
+@attention.where("numbers to add stand beside a mask of -inf alone")
+def _(m: Match) -> bool:
+    """Where they leave a row nothing but what is masked, its finite scores would count."""
+    return m.bias is None or m.fill in (None, float("-inf"))
+
+
 @attention.where("the bias is of floats")
 def _(m: Match) -> bool:
     return m.bias is None or dt.is_float(m.bias.meta.dtype)
@@ -129,9 +135,17 @@ def _(m: Match) -> Any:
     scale = float(inner * outer) / float(inner_divisor * outer_divisor)
     if m.found is not None and _is_causal(m.found):
         return ops.attention(m.query, m.key, m.value, m.bias, scale, True)
-    mask = m.bias
-    if m.seen is not None or m.hidden is not None:
-        mask = m.seen if m.hidden is None else ops.logical_not(m.hidden)
-        if m.fill != float("-inf"):  # where all keys are masked, they count alike
-            mask = ops.where(mask, 0.0, float(m.fill))
-    return ops.attention(m.query, m.key, m.value, mask, scale, False)
+    if m.seen is None and m.hidden is None:
+        return ops.attention(m.query, m.key, m.value, m.bias, scale, False)
+    query, mask = m.query, m.seen if m.hidden is None else ops.logical_not(m.hidden)
+    if m.fill != float("-inf"):
+        query, mask = _alike_where_none_is_seen(query, mask)
+    return ops.attention(query, m.key, m.value, mask, scale, False)
+
+
+def _alike_where_none_is_seen(query: Any, mask: Any) -> tuple[Any, Any]:
+    """A row whose keys are all masked, by one finite number, gives as much to each of them, and
+    no query or key moves that: what a query of zeros does that sees all."""
+    sees_any = ops.any(mask, (-1,), keepdim=True)
+    zero = ops.full((), 0.0, query.dtype)
+    return ops.where(sees_any, query, zero), ops.logical_or(mask, ops.logical_not(sees_any))

@@ -166,8 +166,8 @@ def _is_narrow(row: ir.Statement) -> bool:
 def _across(loop: ir.For) -> str:
     """What is told of a loop over narrow rows: that its vectors are of elements of several rows.
 
-    Not of one that goes on from what the row before left, nor of rows that are all the same: LLVM
-    says on stderr that it cannot.
+    Not of one that goes on from what the row before left, nor of rows that are all the same or too
+    few for a vector: LLVM says on stderr that it cannot.
     """
     rows = [s for s in loop.body if isinstance(s, ir.For)]
     if loop.kind == "reduction" or not rows or not all(map(_is_narrow, rows)):
@@ -176,7 +176,9 @@ def _across(loop: ir.For) -> str:
         return ""
     (found,) = rows[0].body
     assert isinstance(found, ir.Assign)
-    return ACROSS.get(jit.vector_registers()[0] // found.targets[0].dtype.itemsize, "")
+    lanes = jit.vector_registers()[0] // found.targets[0].dtype.itemsize
+    are_few = loop.extent.fn == "const" and loop.extent.data < lanes
+    return "" if are_few else ACROSS.get(lanes, "")
 
 
 def _is_paired(loop: ir.For) -> bool:

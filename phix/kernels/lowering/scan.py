@@ -197,8 +197,8 @@ def _argument_by_blocks(b: Builder, x: Value, monoid: Monoid, most: int) -> Valu
             b.emit(ir.Assign((found,), (sc.binary("minimum", found, at),)))
         return found
 
-    if rows and x.cost > CHEAP and x.buffer is None:
-        b.materialize(x)
+    if x.cost > CHEAP and x.buffer is None:
+        b.materialize(x)  # sums made twice, in two orders, may differ: none would have the extreme
 
     def index(out: Buffer) -> None:
         b.materialize(found)
