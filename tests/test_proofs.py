@@ -17,14 +17,16 @@ import random_moves
 import random_networks
 import random_programs
 import random_sizes
+import random_updates
 
 # What is drawn, the share of the time it takes, and in how many tests, so that workers share it.
 DRAWN: dict[str, tuple[Callable[[int], Any], float, int]] = {
-    "networks": (random_networks.run_draw, 0.5, 4),
+    "networks": (random_networks.run_draw, 0.4, 4),
     "programs": (random_programs.run_draw, 0.1, 2),
     "graphs": (random_graphs.run_draw, 0.1, 2),
     "moves": (random_moves.run_draw, 0.1, 2),
     "sizes": (random_sizes.run_draw, 0.1, 2),
+    "updates": (random_updates.run_draw, 0.1, 2),
 }
 PARTS = [(what, part) for what, (_, _, count) in DRAWN.items() for part in range(count)]
 
