@@ -200,8 +200,8 @@ def a_product(draw: Draw, x: Any, y: Any) -> Any:
 
 @step
 def a_window(draw: Draw, x: Any, y: Any) -> Any:
-    columns = x.shape[-1] if draw.below(2) and x.ndim > 1 else -1
-    wide = in_order(ops.reshape(x, [1, 1, 1 if columns == -1 else -1, columns]))
+    rows, columns = (-1, x.shape[-1]) if draw.below(2) and x.ndim > 1 else (1, -1)
+    wide = in_order(ops.reshape(x, [1, 1, rows, columns]))
     width, stride = (1, draw.one_of(1, 2, 3)), (1, draw.one_of(1, 2))
     padding = (0, draw.one_of(0, 1) if width[1] > 1 else 0)
     kernel = phix.to_tensor(np.cos(np.arange(1.0, 1.0 + width[1])).reshape(1, 1, *width))

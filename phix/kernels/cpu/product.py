@@ -3,8 +3,9 @@
 A library's product brings threads of its own, which wait for work on the cores that ours need. The
 operands are first packed: ``x`` into panels of some rows, ``y`` into panels of some vectors of
 columns, both with the contracted dim outermost, so that a tile of the result is summed in registers
-while two streams of memory are read in order. Threads share the panels, then the tiles; how a sum
-is made depends on neither, so every number of threads gives the same bits.
+while two streams of memory are read in order. Threads share the panels, then the tiles; what few
+rows meet is packed panel by panel, by who needs it. How a sum is made depends on none of this, so
+every number of threads gives the same bits.
 
 ``phix_product_<dtype>`` computes out = op(x) op(y), or adds that to out; see ``blas.wrapper``.
 """
@@ -32,6 +33,9 @@ FEW, FEW_OF_NEAR, NEAR = 2, 6, 1 << 20
 # Low tiles read rows that meet so few panels of columns where they lie, and keep a panel of columns
 # near while so many bytes of rows come from a second cache.
 FEW_OF_LOW, GROUP = 10, 256 << 10
+# Panels of columns are packed right before all rows meet them, where rows are few enough to stay
+# near (GROUP) and panels enough for threads to share.
+LEAST_PANELS = 6
 # Rows of y that are packed at a time, across all panels: they are read in order.
 TOGETHER = 8
 # Multiplications, and elements to pack, below which threads do not share them: some microseconds.
@@ -43,7 +47,7 @@ ON_STACK = 32 << 10
 _FIELDS = (
     "x", "y", "out", "packed_x", "packed_y", "m", "n", "k", "x_row", "x_inner", "y_column",
     "y_inner", "lead", "add", "row_panels", "column_panels", "per_block", "span", "x_lies",
-    "y_lies",
+    "y_lies", "by_panels",
 )  # fmt: skip
 _POINTERS = ("x", "y", "out", "packed_x", "packed_y")
 
@@ -201,6 +205,39 @@ def _tile_job(kind: str, size: int, tile: Tile) -> str:
     return t.function("@tile_job(ptr %job, i64 %from, i64 %to)")
 
 
+def _panel_job(kind: str, size: int, tile: Tile) -> str:
+    """Panels of columns, one span of the sums after the other: packed, then met by all rows.
+
+    What is packed is in a cache then; packed ahead, it would come back from further away.
+    """
+    t = Text(kind, size)
+    panels, m, k, out, lead, add = _fields(t, "row_panels", "m", "k", "out", "lead", "add")
+    y, _, n, y_column, y_inner, _ = _fields(t, *_Y)
+    t.head.append(f"  %panel = alloca [{DEPTH * tile.widths[0]} x {kind}], align 64")
+    end = t.let(f"call i64 @llvm.smax.i64(i64 {k}, i64 1)")  # no terms: zeros are stored
+    with t.loop("%from", "%to") as j, t.loop(0, end, DEPTH) as q:
+        column, wide = _panel(t, j, tile.widths[0], n)
+        width = _width(t, wide, tile.widths)
+        depth = t.least(t.op("sub", k, q), DEPTH)
+        source = t.at(y, t.op("mul", column, y_column), t.op("mul", q, y_inner))
+        t.put(
+            f"call void @pack(ptr {source}, i64 {y_column}, i64 {y_inner}, i64 {wide}, "
+            f"i64 {depth}, ptr %panel, i64 {width})"
+        )
+        adds = t.let(f"icmp ne i64 {t.op('or', add, q)}, 0")
+        with t.loop(0, panels) as p:
+            row, rows = _panel(t, p, tile.rows[0], m)
+            height = _width(t, rows, tile.rows)
+            left, step, inner = _left_panel(t, k, row, rows, height)
+            a, to = t.at(left, t.op("mul", q, inner)), t.at(out, t.op("mul", row, lead), column)
+            t.put(
+                f"call void @tile(i64 {height}, i64 {width}, i64 {depth}, ptr {a}, i64 {step}, "
+                f"i64 {inner}, ptr %panel, i64 {width}, ptr {to}, i64 {lead}, i64 {rows}, "
+                f"i64 {wide}, i1 {adds})"
+            )
+    return t.function("@panel_job(ptr %job, i64 %from, i64 %to)")
+
+
 @contextmanager
 def _tiles(
     t: Text, tile: Tile, rows: tuple[str, str], columns: tuple[str, str]
@@ -214,13 +251,35 @@ def _tiles(
         with t.loop(*rows) as p, t.loop(*columns) as j:
             yield p, j
         return
-    group = GROUP // (DEPTH * t.size * tile.rows[0])
+    group = _group(t, tile)
     with (
         t.loop(*rows, group) as first,
         t.loop(*columns) as j,
         t.loop(first, t.least(t.op("add", first, group), rows[1])) as p,
     ):
         yield p, j
+
+
+def _group(t: Text, tile: Tile) -> int:
+    """So many panels of rows, a span of their sums, stay in a second cache while others pass."""
+    return GROUP // (DEPTH * t.size * tile.rows[0])
+
+
+def _goes_by_panels(t: Text, tile: Tile, known: dict[str, str]) -> str:
+    """Whether ``panel_job`` makes the product; 1 or 0."""
+    if not tile.is_low:
+        return "0"
+    conditions = (
+        f"icmp eq i64 {known['y_lies']}, 0",
+        f"icmp sle i64 {known['row_panels']}, {_group(t, tile)}",
+        f"icmp sge i64 {known['column_panels']}, {LEAST_PANELS}",
+        f"icmp sle i64 %k, {DEPTH * PARTS}",
+    )
+    flags = [t.let(condition) for condition in conditions]
+    every = flags[0]
+    for flag in flags[1:]:
+        every = t.let(f"and i1 {every}, {flag}")
+    return t.let(f"zext i1 {every} to i64")
 
 
 def _sums_of_tile(t: Text, tile: Tile, p: str, j: str, start: str, end: str) -> None:
@@ -284,6 +343,7 @@ def _strides(t: Text, tile: Tile) -> dict[str, str]:
     }  # fmt: skip
     found["x_lies"], found["y_lies"] = _which_lie(t, tile, found)
     found["span"] = _span(t, found["x_lies"], found["y_lies"])
+    found["by_panels"] = _goes_by_panels(t, tile, found)
     return found
 
 
@@ -339,7 +399,9 @@ def _entry(name: str, kind: str, size: int, tile: Tile) -> str:
     fit = t.op("sdiv", BLOCK // (size * tile.widths[0]), deep)
     per_block = values["per_block"] = t.let(f"call i64 @llvm.smax.i64(i64 {fit}, i64 1)")
     high = t.op("mul", values["row_panels"], tile.rows[0])
-    wide = t.op("mul", values["column_panels"], tile.widths[0])
+    is_by_panels = t.let(f"icmp ne i64 {values['by_panels']}, 0")
+    ahead = t.let(f"select i1 {is_by_panels}, i64 0, i64 {values['column_panels']}")
+    wide = t.op("mul", ahead, tile.widths[0])
     bytes_x, bytes_y = (t.op("mul", t.op("mul", c, "%k"), size) for c in (high, wide))
     every = t.op("add", bytes_x, bytes_y)
     t.head.append(f"  %job = alloca [{len(_FIELDS)} x i64]")
@@ -356,11 +418,11 @@ def _entry(name: str, kind: str, size: int, tile: Tile) -> str:
         t.put(f"store {'ptr' if field in _POINTERS else 'i64'} {values[field]}, ptr {at}")
     blocks = t.op("sub", t.op("add", values["column_panels"], per_block), 1)
     tasks = t.op("mul", t.op("sdiv", blocks, per_block), values["row_panels"])
-    packs = t.op("add", values["row_panels"], values["column_panels"])
+    packs = t.op("add", values["row_panels"], ahead)
     work = t.op("mul", t.op("mul", "%m", "%n"), "%k")
     moved = [
         t.let(f"select i1 {t.let(f'icmp eq i64 {values[lies]}, 0')}, i64 {count}, i64 0")
-        for count, lies in (("%m", "x_lies"), ("%n", "y_lies"))
+        for count, lies in (("%m", "x_lies"), (wide, "y_lies"))
     ]
     elements = t.op("mul", t.op("add", *moved), "%k")
     has_none = t.let(f"icmp eq ptr {memory}, null")
@@ -368,7 +430,10 @@ def _entry(name: str, kind: str, size: int, tile: Tile) -> str:
         t.put(faults.report("%fault", faults.NO_ROOM).strip())
     with t.where(t.let(f"xor i1 {has_none}, true")):
         _shared(t, "pack_job", packs, elements, LEAST_PACKED)
-        _shared(t, "tile_job", tasks, work, LEAST_SHARED)
+        with t.where(is_by_panels):
+            _shared(t, "panel_job", values["column_panels"], work, LEAST_SHARED)
+        with t.where(t.let(f"xor i1 {is_by_panels}, true")):
+            _shared(t, "tile_job", tasks, work, LEAST_SHARED)
         with t.where(is_large):
             t.put(f"call void @phix_give(ptr {memory})")
     return t.function(f"@{name}({ARGUMENTS})", "")
@@ -401,6 +466,7 @@ def text(name: str, dtype: str, tile: Tile) -> str:
         _pack_job(kind, size, tile),
         *(_over_tile(n, kind, size, tile.widths[0], body) for n, body in _OVER_TILES.items()),
         _tile_job(kind, size, tile),
+        _panel_job(kind, size, tile),
         _entry(name, kind, size, tile),
         f"attributes #0 = {{ {jit.function_attributes()} }}",
     ]
