@@ -84,10 +84,11 @@ def interpolate(
     """Each axis by a matrix of weights."""
     have = x.shape[1:-1] if data_format[-1] == "C" else x.shape[2:]
     sizes, scales = _sizes(have, outs, scale)
+    is_kept = sizes == list(have)  # all of them, as in Paddle, whatever the scales
 
     def matrix(number: int, n: int, want: int) -> Any:
         ratio = _ratio(n, want, scales[number], corners) if want > 1 else 0.0
-        return np.eye(n) if n == want else _matrix(method, n, want, ratio, corners, mode)
+        return np.eye(n) if is_kept else _matrix(method, n, want, ratio, corners, mode)
 
     return _resized(x, data_format, sizes, matrix)
 
