@@ -189,7 +189,10 @@ def lu_grad(x: Any, out: Any, pivots: Any, out_grad: Any, pivot: bool) -> Any:
         more = ops.triangular_solve(conj(first), grad_beside, False, True, True)
         found = ops.concat([found, more], -1)
     if below is not None:
-        found = ops.concat([found, from_right(conj(first), grad_below, True, True)], -2)
+        under = from_right(conj(first), grad_below, True, True)
+        if beside is not None:  # of unknown sizes, of which one is 0
+            under = ops.pad(under, [0] * (2 * under.meta.ndim - 1) + [columns - size])
+        found = ops.concat([found, under], -2)
     return ops.matmul(permutation_matrix(out, pivots), found) if pivot else found
 
 
