@@ -4,7 +4,8 @@
 and prints the seed, the op and the shapes of each that goes wrong. The rows of tests/drawn draw
 attributes, ranks, axes from both ends, operands that broadcast and sizes from 0 to 4. Derivatives
 are those of differences, compiled programs for known sizes and for unknown ones, at these and at
-others, give what eager calls give, and so does ``vmap`` over each input. All in float64.
+others, give what eager calls give, and so does ``vmap`` over each input. All in float64, and some
+in complex128.
 """
 
 from __future__ import annotations
@@ -22,15 +23,28 @@ import numpy as np
 
 import phix
 from phix import ops
-from phix.core.errors import PhixError
+from phix.core.errors import ConcretizationError, PhixError, UnknownDimError
 from tests import draws
 from tests.drawn import grids, indexing, networks, products, reductions, shapes  # noqa: F401
 from tests.drawn.case import ROWS, Case, Draw, Run
 from tests.machine_code import unoptimised
 
 OPTIMISED = 12  # LLVM does all it can for one seed in so many
+NEED_SIZES = (UnknownDimError, ConcretizationError)
 SECOND = 3  # one seed in so many has second derivatives checked
 NAMES = sorted(ROWS)
+_COMPLEX = """
+    sum mean prod cumsum cumprod reduce_as linear_recurrence frobenius_norm p_norm softplus
+    matmul addmm baddbmm bmm mv dot einsum tensordot kron linear multi_dot solve triangular_solve lu
+    lu_solve det slogdet inverse expm matrix_power lstsq qr svd fold unfold frame overlap_add
+    gather gather_nd scatter scatter_nd_add index_add index_put take_along_axis index_sample slice
+    strided_slice slice_put set_value_with_tensor as_strided tensor_unfold masked_fill where
+    masked_select segment_pool diagonal trace fill_diagonal_tensor diag diag_embed tril triu roll
+    flip tile expand split concat stack pad repeat_interleave divide scale lerp logcumsumexp add
+    elementwise_pow pow add_n logsumexp
+"""  # these have complex numbers for one seed in so many as EACH_COMPLEX
+COMPLEX = frozenset(_COMPLEX.split())
+EACH_COMPLEX = 4
 
 
 @dataclass
@@ -119,7 +133,7 @@ def check_unknown(case: Case, other: Case, eager: Any, draw: Draw) -> None:
     try:
         compiled = phix.jit(both, input_spec=specs)
         found = compiled(*arrays)
-    except PhixError:  # sizes that have to be known
+    except NEED_SIZES:
         return
     compare(f"compiled for {specs}", found, eager)
     if alike:
@@ -146,9 +160,10 @@ def _specs(draw: Draw, arrays: list[np.ndarray], others: list[np.ndarray]) -> li
     ]
 
 
-def check_lanes(case: Case, draw: Draw) -> None:
+def check_lanes(case: Case, draw: Draw, compiled: bool) -> None:
     both, arrays = with_slopes(case), list(map(np.asarray, case.inputs))
     choices = [{k} for k in (range(len(arrays)) if case.lanes is None else case.lanes)]
+    lanewise, stacked = both, arrays
     for mapped in [*choices, set().union(*choices)] if len(choices) > 1 else choices:
         lanes = [[_turned(x, k) if n in mapped else x for n, x in enumerate(arrays)]
                  for k in range(2)]  # fmt: skip
@@ -161,7 +176,20 @@ def check_lanes(case: Case, draw: Draw) -> None:
         except PhixError:  # values that are no valid arguments in that order
             continue
         rows = phix.tree.map(lambda *r: np.stack([np.asarray(x) for x in r]), *loop)
-        compare(f"vmap over {axes}", phix.vmap(both, in_axes=axes)(*stacked), rows)
+        lanewise = phix.vmap(both, in_axes=axes)
+        compare(f"vmap over {axes}", lanewise(*stacked), rows)
+    if compiled and choices:
+        _check_compiled_lanes(lanewise, stacked)
+
+
+def _check_compiled_lanes(lanewise: Run, stacked: list[np.ndarray]) -> None:
+    """Of any size, and any number of lanes."""
+    specs = [phix.spec([-1] * x.ndim, str(x.dtype)) for x in stacked]
+    try:
+        found = phix.jit(lanewise, input_spec=specs)(*stacked)
+    except NEED_SIZES:
+        return
+    compare(f"vmap compiled for {specs}", found, lanewise(*stacked))
 
 
 def _turned(x: np.ndarray, lane: int) -> np.ndarray:
@@ -186,8 +214,9 @@ def run_draw(seed: int, names: list[str] = NAMES) -> Outcome:
 
 def _run(outcome: Outcome) -> None:
     make, seed = ROWS[outcome.name], outcome.seed
-    outcome.case = case = make(Draw(seed))
-    other = make(Draw(seed, 1))
+    is_complex = seed % EACH_COMPLEX == 1 and outcome.name in COMPLEX
+    outcome.case = case = make(Draw(seed, 0, is_complex))
+    other = make(Draw(seed, 1, is_complex))
     try:
         found = case.run(*map(phix.to_tensor, case.inputs))
     except PhixError as error:
@@ -198,7 +227,7 @@ def _run(outcome: Outcome) -> None:
     eager = with_slopes(case)(*map(phix.to_tensor, case.inputs))
     check_compiled(case, eager)
     check_unknown(case, other, eager, Draw(seed, 3))
-    check_lanes(case, Draw(seed, 2))
+    check_lanes(case, Draw(seed, 2), seed % SECOND == 1)
 
 
 def count(outcomes: list[Outcome]) -> str:

@@ -35,7 +35,8 @@ class Case:
 class Draw:
     """Choices of one row. Two draws of a seed have the same attributes at different sizes."""
 
-    def __init__(self, seed: int, number: int = 0) -> None:
+    def __init__(self, seed: int, number: int = 0, is_complex: bool = False) -> None:
+        self.is_complex = is_complex
         self.rng = np.random.default_rng([seed, 77])
         self.sizes = np.random.default_rng([seed, 78, number])
         self.values = np.random.default_rng([seed, 79, number])
@@ -83,17 +84,23 @@ class Draw:
 
     # -- values
     def numbers(self, *shape: int) -> np.ndarray:
-        """Floats from -2 to 2, all different, none of them 0."""
+        """Floats from -2 to 2, all different, none of them 0; or complex numbers of such."""
+        return self.complex(*shape) if self.is_complex else self.floats(*shape)
+
+    def floats(self, *shape: int) -> np.ndarray:
         count = math.prod(shape)
         gap = 4.0 / max(count, 4)
         near = self.values.uniform(0.3, 0.45, count)
         return ((self.values.permutation(count) - count // 2 + near) * gap).reshape(shape)
 
+    def itemsize(self) -> int:
+        return 16 if self.is_complex else 8
+
     def positive(self, *shape: int) -> np.ndarray:
-        return 0.5 + np.abs(self.numbers(*shape))
+        return 0.5 + np.abs(self.floats(*shape))
 
     def complex(self, *shape: int) -> np.ndarray:
-        return self.numbers(*shape) + 1j * self.numbers(*shape)
+        return self.floats(*shape) + 1j * self.floats(*shape)
 
     def weights(self, *shape: int) -> np.ndarray:
         """Positive floats whose sum along the last axis is 1."""

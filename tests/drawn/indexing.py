@@ -135,7 +135,7 @@ def index_put(draw: Draw) -> Case:
     def reference(x: np.ndarray, v: np.ndarray, *i: np.ndarray) -> np.ndarray:
         x = x.copy()
         if accumulate:
-            np.add.at(x, i, v)
+            np.add.at(x, i, np.broadcast_to(v, x[i].shape))
         else:
             x[i] = v
         return x
@@ -282,10 +282,10 @@ def as_strided(draw: Draw) -> Case:
     needed = offset + 1 + sum((n - 1) * s for n, s in zip(dims, strides) if n)
     shape = (max(needed, 1), *shape[1:])
     return Case(
-        lambda x: ops.as_strided(x, dims, strides, 8 * offset),
+        lambda x: ops.as_strided(x, dims, strides, draw.itemsize() * offset),
         [draw.numbers(*shape)],
         lambda x: np.lib.stride_tricks.as_strided(
-            x.reshape(-1)[offset:], dims, [8 * s for s in strides]
+            x.reshape(-1)[offset:], dims, [x.itemsize * s for s in strides]
         ),
     )
 
@@ -298,7 +298,7 @@ def set_(draw: Draw) -> Case:
     needed = offset + 1 + sum((n - 1) * s for n, s in zip(dims, strides) if n)
     shape = draw.shape(0, 2)
     return Case(
-        lambda x, y: ops.set(x, y, dims, strides, 8 * offset),
+        lambda x, y: ops.set(x, y, dims, strides, draw.itemsize() * offset),
         [draw.numbers(*shape), draw.numbers(max(needed, 1))],
     )
 
