@@ -145,13 +145,13 @@ print(*(np.asarray(o).tobytes().hex() for o in f(x, y)))
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("transposed", [False, True])
-def test_few_rows_come_out_as_they_do_among_many(dtype: str, transposed: bool) -> None:
-    """Columns that are packed right before few rows meet them are summed as those packed ahead."""
+def test_rows_come_out_as_they_do_among_many(dtype: str, transposed: bool) -> None:
+    """Columns that are packed right before the rows meet them are summed as those packed ahead."""
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((300, 1100)).astype(dtype)
+    x = rng.standard_normal((2000, 1100)).astype(dtype)
     y = rng.standard_normal((260, 1100) if transposed else (1100, 260)).astype(dtype)
     every = np.asarray(ops.matmul(x, y, transpose_y=transposed))
-    for rows in (12, 33, 128, 129):
+    for rows in (12, 33, 128, 129, 800):
         np.testing.assert_array_equal(ops.matmul(x[:rows], y, transpose_y=transposed), every[:rows])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import drawn_attributes
 import drawn_windows
 import proofs
 import random_graphs
@@ -22,13 +23,14 @@ import random_updates
 
 # What is drawn, the share of the time it takes, and in how many tests, so that workers share it.
 DRAWN: dict[str, tuple[Callable[[int], Any], float, int]] = {
-    "networks": (random_networks.run_draw, 0.4, 4),
+    "networks": (random_networks.run_draw, 0.3, 4),
     "programs": (random_programs.run_draw, 0.1, 2),
     "graphs": (random_graphs.run_draw, 0.1, 2),
     "moves": (random_moves.run_draw, 0.1, 2),
     "sizes": (random_sizes.run_draw, 0.1, 2),
     "updates": (random_updates.run_draw, 0.1, 2),
     "windows": (drawn_windows.run_draw, 0.1, 2),
+    "attributes": (drawn_attributes.run_draw, 0.1, 2),
 }
 PARTS = [(what, part) for what, (_, _, count) in DRAWN.items() for part in range(count)]
 

@@ -3,9 +3,9 @@
 A library's product brings threads of its own, which wait for work on the cores that ours need. The
 operands are first packed: ``x`` into panels of some rows, ``y`` into panels of some vectors of
 columns, both with the contracted dim outermost, so that a tile of the result is summed in registers
-while two streams of memory are read in order. Threads share the panels, then the tiles; what few
-rows meet is packed panel by panel, by who needs it. How a sum is made depends on none of this, so
-every number of threads gives the same bits.
+while two streams of memory are read in order. Threads share the panels, then the tiles; low tiles
+have each panel of columns packed by who needs it, right before. How a sum is made depends on none
+of this, so every number of threads gives the same bits.
 
 ``phix_product_<dtype>`` computes out = op(x) op(y), or adds that to out; see ``blas.wrapper``.
 """
@@ -33,9 +33,9 @@ FEW, FEW_OF_NEAR, NEAR = 2, 6, 1 << 20
 # Low tiles read rows that meet so few panels of columns where they lie, and keep a panel of columns
 # near while so many bytes of rows come from a second cache.
 FEW_OF_LOW, GROUP = 10, 256 << 10
-# Panels of columns are packed right before all rows meet them, where rows are few enough to stay
-# near (GROUP) and panels enough for threads to share.
-LEAST_PANELS = 6
+# Panels of columns are packed right before all rows meet them, where these come from a third cache,
+# so many bytes at most, and threads have enough panels to share.
+FROM_THIRD, LEAST_PANELS = 8 << 20, 6
 # Rows of y that are packed at a time, across all panels: they are read in order.
 TOGETHER = 8
 # Multiplications, and elements to pack, below which threads do not share them: some microseconds.
@@ -251,7 +251,7 @@ def _tiles(
         with t.loop(*rows) as p, t.loop(*columns) as j:
             yield p, j
         return
-    group = _group(t, tile)
+    group = GROUP // (DEPTH * t.size * tile.rows[0])
     with (
         t.loop(*rows, group) as first,
         t.loop(*columns) as j,
@@ -260,18 +260,13 @@ def _tiles(
         yield p, j
 
 
-def _group(t: Text, tile: Tile) -> int:
-    """So many panels of rows, a span of their sums, stay in a second cache while others pass."""
-    return GROUP // (DEPTH * t.size * tile.rows[0])
-
-
 def _goes_by_panels(t: Text, tile: Tile, known: dict[str, str]) -> str:
     """Whether ``panel_job`` makes the product; 1 or 0."""
     if not tile.is_low:
         return "0"
     conditions = (
         f"icmp eq i64 {known['y_lies']}, 0",
-        f"icmp sle i64 {known['row_panels']}, {_group(t, tile)}",
+        f"icmp sle i64 {t.op('mul', '%m', '%k')}, {FROM_THIRD // t.size}",
         f"icmp sge i64 {known['column_panels']}, {LEAST_PANELS}",
         f"icmp sle i64 %k, {DEPTH * PARTS}",
     )
