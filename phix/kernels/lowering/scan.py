@@ -182,6 +182,8 @@ def _argument_by_blocks(b: Builder, x: Value, monoid: Monoid, most: int) -> Valu
         return whole_block if is_even else sc.binary("minimum", whole_block, size - block * most)
 
     def extremes(out: Buffer) -> None:
+        if x.cost > CHEAP and x.buffer is None:
+            b.materialize(x)  # sums made twice, in two orders, may differ: none would be extreme
         with b.kernel(), b.loops(tuple(rows)) as row, b.loop(count) as block:
             total = b.mutable(*parts(initial))
             with b.loop(length(block), "reduction") as i:
@@ -196,9 +198,6 @@ def _argument_by_blocks(b: Builder, x: Value, monoid: Monoid, most: int) -> Valu
             at = sc.select(_is_extreme(read(i), best), i, none)
             b.emit(ir.Assign((found,), (sc.binary("minimum", found, at),)))
         return found
-
-    if x.cost > CHEAP and x.buffer is None:
-        b.materialize(x)  # sums made twice, in two orders, may differ: none would have the extreme
 
     def index(out: Buffer) -> None:
         b.materialize(found)
