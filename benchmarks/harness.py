@@ -21,8 +21,9 @@ from benchmarks.peers import Call, leaves
 # A repeat is made of enough calls to last this long, in seconds.
 _SPAN = 0.005
 # Threads of the contender before may still be waiting for work, in a loop that keeps a core busy
-# (OpenMP's do for some milliseconds, OpenBLAS's for 2^26 cycles); they go to sleep meanwhile.
-_PAUSE = 0.05
+# (OpenMP's do for some milliseconds, OpenBLAS's for a tenth of a second at times): what follows
+# waits until the process does nothing for so many seconds, but no longer than some.
+_IDLE, _MOST_IDLE = 0.02, 0.5
 # phix compiled for one size, beside phix compiled for any.
 SIZED = "sized"
 COMPILED = "torch.compile"
@@ -161,12 +162,22 @@ def time_calls(
         for name, call in calls.items():
             if number >= 3 and spent[name] > budget:
                 continue
-            time.sleep(_PAUSE)
-            if counts[name] == 1 and number < 3:
+            settle()
+            if counts[name] > 1 or number < 3:
                 call()  # the caches hold what others read
             times[name].append(_time(call, counts[name]))
             spent[name] += times[name][-1] * counts[name]
     return [summary(row, name, found) for name, found in times.items()]
+
+
+def settle() -> None:
+    """Wait until no thread of this process works."""
+    end = time.perf_counter() + _MOST_IDLE
+    while time.perf_counter() < end:
+        before = time.process_time()
+        time.sleep(_IDLE)
+        if time.process_time() - before < _IDLE / 10:
+            return
 
 
 def summary(row: str, contender: str, times: list[float]) -> Measurement:
