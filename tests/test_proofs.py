@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import drawn_attributes
+import drawn_windows
 import proofs
 import random_graphs
 import random_moves
@@ -27,6 +29,8 @@ DRAWN: dict[str, tuple[Callable[[int], Any], float, int]] = {
     "moves": (random_moves.run_draw, 0.1, 2),
     "sizes": (random_sizes.run_draw, 0.1, 2),
     "updates": (random_updates.run_draw, 0.1, 2),
+    "windows": (drawn_windows.run_draw, 0.1, 2),
+    "attributes": (drawn_attributes.run_draw, 0.1, 2),
 }
 PARTS = [(what, part) for what, (_, _, count) in DRAWN.items() for part in range(count)]
 

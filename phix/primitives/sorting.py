@@ -107,6 +107,8 @@ def sort_batch(batched: Any, x: Any, axis: int, descending: bool) -> Any:
 def topk_attrs(x: MetaTensor, k: Any, axis: int, largest: bool, sorted: bool) -> Any:
     if isinstance(k, int) and k < 0:
         raise AttributeValueError(f"k {k} must be 0 or more")
+    if not x.ndim and dm.is_known(k):
+        k = max(k, 1)  # as in Paddle, a number is its own first
     return k, ax.positive(axis, x.ndim), largest, sorted
 
 

@@ -104,8 +104,11 @@ def antialiased(
     """Each axis by a matrix of weights of a kernel as wide as the image gets smaller."""
     have = x.shape[1:-1] if data_format[-1] == "C" else x.shape[2:]
     sizes, scales = _sizes(have, outs, scale)
+    is_kept = sizes == list(have)
 
     def matrix(number: int, n: int, want: int) -> Any:
+        if is_kept:
+            return np.eye(n)
         ratio = _ratio(n, want, scales[number], corners)
         wide = max(ratio, 1.0)
         support = wide * (1 if method == "bilinear" else 2)
