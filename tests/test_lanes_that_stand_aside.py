@@ -40,12 +40,21 @@ def _while_large(x: Any, w: Any) -> Any:
     return w * phix.while_loop(lambda c: c > 1.0, lambda c: ops.sqrt(c - 1.0), x)
 
 
+def _while_with_what_lanes_share(x: Any, w: Any) -> Any:
+    def step(state: Any) -> Any:
+        c, total = state
+        return c - 1.0, total + ops.sqrt(w * (c - 1.0)) * c
+
+    return phix.while_loop(lambda s: s[0] > 1.0, step, (x, 0.0 * x))[1]
+
+
 # name -> (function of x and w, lanes)
 FUNCTIONS: dict[str, tuple[Callable[..., Any], list[float]]] = {
     "cond": (_by_cond, [-1.0, 4.0, 0.0]),
     "switch": (_by_switch, [-1.0, 2.0, 4.0, 3.5]),
     "cond in a scan": (_in_a_scan, [0.5, 3.0, 7.0]),
     "while_loop": (_while_large, [0.5, 3.0, 7.0]),
+    "while_loop of shared": (_while_with_what_lanes_share, [0.5, 3.2, 7.5]),
 }
 
 

@@ -174,6 +174,8 @@ def test_attention_and_its_cache() -> None:
     assert cache.position.item() == 5
     with pytest.raises(ShapeError, match="room for 6 positions, 5 of which"):
         layer(x[:, :2], cache=cache)
+    assert np.isnan(step(layer, x[:, :2], cache)[0].numpy()).all()
+    assert np.isfinite(step(layer, x[:, :1], cache)[0].numpy()).all()
     with pytest.raises(ArgumentError, match="leave mask"):
         layer(x, cache=cache, is_causal=True)
     crossed = layer(x[:, :2], x)

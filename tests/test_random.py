@@ -13,7 +13,7 @@ import scipy.stats
 import phix
 from harness.references.random import threefry2x32
 from phix import random
-from phix.core.errors import NumberRangeError
+from phix.core.errors import ArgumentError, NumberRangeError
 from phix.primitives import random as draws
 
 pytestmark = pytest.mark.unoptimised(4)
@@ -381,3 +381,18 @@ def test_a_negative_seed_is_that_of_its_bits():
     assert phix.random.key(-1).tolist() == phix.random.key(2**64 - 1).tolist() == [2**32 - 1] * 2
     assert phix.random.key(-(2**63)).tolist() == phix.random.key(2**63).tolist() == [2**31, 0]
     assert phix.random.key(phix.to_tensor(-1)).tolist() == [2**32 - 1] * 2
+
+
+@pytest.mark.parametrize(
+    ("p", "replace", "words"),
+    [
+        ([0.0, 1.0, 0.0], False, "1 entries of p are above 0, 2 are needed"),
+        ([0.0, 0.0, 0.0], True, "0 entries of p are above 0, 1 are needed"),
+        ([0.5, -0.25, 0.6], True, "p holds probabilities, found -0.25 at 1"),
+        ([0.5, 0.2, float("nan")], False, "found nan at 2"),
+    ],
+)
+def test_choices_that_p_does_not_allow_are_refused(p: list[float], replace: bool, words: str):
+    with pytest.raises(ArgumentError, match=words):
+        random.choice(random.key(0), 3, [2], replace, p)
+    assert random.choice(random.key(0), 3, [0], replace, [0.0] * 3).shape == (0,)

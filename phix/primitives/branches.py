@@ -175,13 +175,11 @@ def branch_batch(batched: Any, index: Any, operands: Any, branches: tuple[Graph,
 
     last = len(branches) - 1
     index = ops.minimum(ops.maximum(index, 0), last)
-    is_shared = any(not f and dt.is_differentiable(x.dtype) for x, f in zip(operands, flags))
     outs: Any = None
     for number, graph in enumerate(branches):
         mask = index == number
         taken = ops.cast(ops.any(mask), dt.int64)
-        own = [_of_takers(mask, x, is_shared) if f else x for x, f in zip(operands, flags)]
-        found = branched(taken, own, [nothing, whole(graph)])
+        found = branched(taken, of_takers(mask, operands, flags), [nothing, whole(graph)])
         outs = (
             found
             if outs is None
@@ -190,13 +188,19 @@ def branch_batch(batched: Any, index: Any, operands: Any, branches: tuple[Graph,
     return outs
 
 
-def _of_takers(mask: Any, x: Any, is_shared: bool) -> Any:
-    """An operand of a branch that only some lanes take, so that the others make no nan of a
-    derivative: 0 times infinity, where the branch has none there. What lanes share has the sum of
-    theirs, so then they compute what the first does that takes the branch."""
+def of_takers(mask: Any, operands: Any, batched: Sequence[bool]) -> list[Any]:
+    """Operands of a graph that only the lanes in a mask take, so that the others make no nan of a
+    derivative: 0 times infinity, where the graph has none there. What lanes share has the sum of
+    theirs, so then they compute what the first does that takes it."""
+    if any(not b and dt.is_differentiable(x.dtype) for x, b in zip(operands, batched)):
+        return [_or_first(mask, x) if b else x for x, b in zip(operands, batched)]
+    return [_alone(mask, x) if b else x for x, b in zip(operands, batched)]
+
+
+def _or_first(mask: Any, x: Any) -> Any:
     lanes = x.meta.dims[0]
-    if not is_shared or dm.is_zero(lanes):
-        return alone(mask, x)
+    if dm.is_zero(lanes):
+        return x
     rows, takes = x, mask
     if not isinstance(lanes, int):  # there may be none
         rows = ops.concat([x, zeros(x.meta.with_dims((1, *x.meta.dims[1:])))], 0)
@@ -205,7 +209,7 @@ def _of_takers(mask: Any, x: Any, is_shared: bool) -> Any:
     return ops.where(aligned(mask, x), x, stopped(first))
 
 
-def alone(mask: Any, x: Any) -> Any:
+def _alone(mask: Any, x: Any) -> Any:
     """``x``, of which the lanes in a mask alone have derivatives."""
     return ops.where(aligned(mask, x), x, stopped(x)) if dt.is_differentiable(x.dtype) else x
 

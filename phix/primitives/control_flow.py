@@ -18,7 +18,7 @@ from phix.core.errors import DTypeError, ShapeError
 from phix.core.graph import Graph, without_effects
 from phix.core.meta import MetaTensor
 from phix.core.transforms import transforms
-from phix.primitives.branches import aligned, alone, branched
+from phix.primitives.branches import aligned, branched, of_takers
 from phix.primitives.flat import (
     Metas,
     are_floats,
@@ -366,7 +366,7 @@ def while_batch(batched: Any, carry: Any, constants: Any, cond: Graph, body: Gra
         def step(*args: Any, flags: Any = flags, seen: Any = seen) -> list[Any]:
             (holds,), (own,) = transforms().batch(cond, args, flags, size)
             # the body may have no derivative where a lane stands still
-            given = [alone(holds, a) if f and own else a for a, f in zip(args, flags)]
+            given = of_takers(holds, args, flags) if own else args
             outs, mapped = transforms().batch(body, given, flags, size)
             seen[:] = [m or own for m in mapped]
             outs = [expanded(o, size) if f and not m else o

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from phix import ops
 from phix.api.control_flow import scan
 from phix.core import dims as dm
@@ -175,7 +177,12 @@ def choice(
         a: an int, or a tensor, of which slices along ``axis`` are drawn.
         shape: how many, as a shape; it stands in the place of ``axis`` in the result.
         replace: whether one may be drawn more than once.
-        p: the probabilities, a vector; all are the same if none are given.
+        p: the probabilities, a vector; all are the same if none are given. Their sum is taken
+            for 1. Where they are traced, nobody looks whether they are probabilities.
+
+    Raises:
+        ShapeError: more are drawn without repetition than there are, or p has another size.
+        ArgumentError: p has negative numbers or NaN, or too few are above 0.
 
     >>> import phix
     >>> phix.random.choice(phix.random.key(0), 5, [3], replace=False).shape
@@ -214,6 +221,8 @@ def _places(key: Any, size: Any, dims: Any, count: Any, replace: bool, p: Any) -
         raise ShapeError(f"p is a vector of {size} probabilities, found {chances.meta}")
     if not dt.is_float(chances.dtype):
         chances = ops.cast(chances, dt.default_float())
+    if isinstance(chances, Tensor):
+        _check_chances(chances.host, min(count, 1) if replace else count)
     if not replace:
         scores = ops.log(chances) + gumbel(key, chances.meta.dims, chances.dtype)
         return ops.topk(scores, count)[1]
@@ -221,3 +230,18 @@ def _places(key: Any, size: Any, dims: Any, count: Any, replace: bool, p: Any) -
     wanted = sums[-1] * (1 - ops.uniform(key, dims, chances.dtype, 0.0, 1.0))
     is_below = sums < ops.unsqueeze(wanted, [-1])
     return ops.sum(ops.cast(is_below, dt.int64), [-1])
+
+
+def _check_chances(p: Any, count: Any) -> None:
+    """Raise where p are no probabilities, or fewer than ``count`` of them are above 0."""
+    values = p.astype(np.float64)
+    is_one = (values >= 0) & np.isfinite(values)
+    if not is_one.all():
+        at = int(np.argmin(is_one))
+        raise ArgumentError(f"p holds probabilities, found {values[at]} at {at}")
+    likely = int(np.count_nonzero(values))
+    if dm.is_known(count) and likely < count:
+        raise ArgumentError(
+            f"{likely} entries of p are above 0, {count} are needed; draw fewer, or with "
+            "replace=True"
+        )

@@ -34,6 +34,7 @@ class MultiHeadAttention:
     """softmax(q @ k.T / sqrt(size) + mask) @ v for each head, with linear layers before and after.
 
     With a cache, what is given follows what the cache holds, and sees it and what is before it.
+    Where a compiled step finds no room in it, all that the step gives is NaN.
 
     >>> import phix
     >>> layer = phix.nn.MultiHeadAttention.create(phix.random.key(0), 8, 2)
@@ -131,7 +132,7 @@ class MultiHeadAttention:
             for layer, given in ((self.query, first), (self.key, second), (self.value, third))
         )
         if cache is not None:
-            k, v, mask, cache = _continued(q, k, v, mask, is_causal, cache)
+            q, k, v, mask, cache = _continued(q, k, v, mask, is_causal, cache)
             is_causal = False
         y = scaled_dot_product_attention(
             q, k, v, mask, dropout_p, is_causal, dropout_key is not None, dropout_key=dropout_key
@@ -143,8 +144,8 @@ class MultiHeadAttention:
 
 def _continued(
     q: Any, k: Any, v: Any, mask: Any, is_causal: bool, cache: KVCache
-) -> tuple[Any, Any, Any, KVCache]:
-    """The keys and values of the cache with the new ones, and which of them each query sees."""
+) -> tuple[Any, Any, Any, Any, KVCache]:
+    """Queries, the keys and values of the cache with the new ones, and which each query sees."""
     if mask is not None or is_causal:
         raise ArgumentError(
             "MultiHeadAttention: with a cache queries see what is before them; leave mask and "
@@ -166,8 +167,10 @@ def _continued(
         for old, x in ((cache.key, k), (cache.value, v))
     )
     seen = ops.arange(0, length, 1, "int32") <= ops.unsqueeze(positions, 1)
+    if known is None:  # a program cannot refuse: what it gives must not look like a result
+        q = ops.where(at + new <= length, q, ops.full((), float("nan"), q.dtype))
     return (
-        ops.cast(keys, q.dtype), ops.cast(values, q.dtype), seen,
+        q, ops.cast(keys, q.dtype), ops.cast(values, q.dtype), seen,
         KVCache(keys, values, at + new),
     )  # fmt: skip
 
