@@ -33,6 +33,8 @@ SIZES = [
     (13, 9, 17_000), (2, 33, 32_768),
     (3, 200, 40), (1, 90, 33), (90, 1, 33), (40, 130, 1030), (90, 600, 1030), (150, 260, 530),
     (8, 16, 0), (0, 5, 4), (5, 0, 4),
+    (20, 20, 1000), (9, 3, 1030), (30, 1, 600), (8, 50, 1025), (7, 30, 1600), (44, 32, 17_000),
+    (5, 56, 40), (50, 33, 513),
 ]  # fmt: skip
 
 
@@ -96,6 +98,47 @@ def test_products_of_every_size(dtype: str, machine: tuple[int, int], beside: in
                 found, expected, 0, TOLERANCES[dtype] * size, err_msg=message
             )
             assert np.isnan(rest).all(), f"{message}: written beside the matrix"
+
+
+GUARDED = """
+import ctypes, mmap
+import numpy as np
+import phix
+from phix.kernels.cpu import jit, product_code
+from test_products import SIZES
+
+def at_the_end_of_memory(x, kept=[]):
+    # a page that nobody may read follows
+    whole = (x.nbytes // mmap.PAGESIZE + 1) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, whole + mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert not ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + whole), mmap.PAGESIZE, 0)
+    found = np.frombuffer(memory, x.dtype, x.size, whole - x.nbytes).reshape(x.shape)
+    found[...] = x
+    kept.append(memory)
+    return found
+
+kinds = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 4
+for dtype in ("float32", "float64"):
+    code = product_code.address("guarded_" + dtype, dtype, *jit.vector_registers())
+    multiply = ctypes.CFUNCTYPE(None, *kinds)(code)
+    for m, n, k in SIZES:
+        for tx, ty in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            x = at_the_end_of_memory(np.ones((k, m) if tx else (m, k), dtype))
+            y = at_the_end_of_memory(np.ones((n, k) if ty else (k, n), dtype))
+            out = at_the_end_of_memory(np.zeros((m, n), dtype))
+            sizes = (m, n, k, x.shape[1], y.shape[1], n)
+            multiply(tx, ty, 0, *sizes, *(v.ctypes.data for v in (x, y, out)), None)
+            assert (out == k).all(), (m, n, k, tx, ty)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux to guard a page")
+def test_nothing_is_read_behind_the_operands() -> None:
+    place = {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{os.path.dirname(__file__)}"}
+    run = [sys.executable, "-W", "ignore", "-c", GUARDED]
+    done = subprocess.run(run, env=os.environ | place, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.returncode}: {done.stderr}"
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)

@@ -4,24 +4,38 @@ A library's product brings threads of its own, which wait for work on the cores 
 operands are first packed: ``x`` into panels of some rows, ``y`` into panels of some vectors of
 columns, both with the contracted dim outermost, so that a tile of the result is summed in registers
 while two streams of memory are read in order. Threads share the panels, then the tiles; low tiles
-have each panel of columns packed by who needs it, right before. How a sum is made depends on none
-of this, so every number of threads gives the same bits.
+have each panel of columns packed by who needs it, right before, and long sums of few rows and
+columns made by ``product_spans``. How a sum is made depends on none of this, so every number of
+threads gives the same bits.
 
 ``phix_product_<dtype>`` computes out = op(x) op(y), or adds that to out; see ``blas.wrapper``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from phix.kernels.cpu import faults, jit, pool, threads, tiles
+from phix.kernels.cpu import faults, jit, pool, product_spans, threads, tiles
 from phix.kernels.cpu.fourier_call import forwarded
+from phix.kernels.cpu.product_panels import (
+    ARGUMENTS,
+    DEPTH,
+    LEAST_SHARED,
+    X,
+    Y,
+    fields,
+    holds,
+    memory,
+    operands,
+    panel,
+    shared,
+    stride,
+    told,
+    width_of,
+)
 from phix.kernels.cpu.tiles import KINDS, Text, Tile
 
-# Sums run over so many products, then go to memory: two panels stay in the first cache or second,
-# and a long sum is made of parts.
-DEPTH = 512
 # So many parts are added up in memory; of longer sums what they come to goes into float64s.
 PARTS = 32
 # Bytes of packed columns that are read again and again for all rows before the next are: half of a
@@ -38,42 +52,8 @@ FEW_OF_LOW, GROUP = 10, 256 << 10
 FROM_THIRD, LEAST_PANELS = 8 << 20, 6
 # Rows of y that are packed at a time, across all panels: they are read in order.
 TOGETHER = 8
-# Multiplications, and elements to pack, below which threads do not share them: some microseconds.
-LEAST_SHARED, LEAST_PACKED = 300_000, 32_000
-# Packed operands up to this many bytes need no memory from the pool.
-ON_STACK = 32 << 10
-
-# What a product is told, in one block of int64 and pointers, in this order.
-_FIELDS = (
-    "x", "y", "out", "packed_x", "packed_y", "m", "n", "k", "x_row", "x_inner", "y_column",
-    "y_inner", "lead", "add", "row_panels", "column_panels", "per_block", "span", "x_lies",
-    "y_lies", "by_panels",
-)  # fmt: skip
-_POINTERS = ("x", "y", "out", "packed_x", "packed_y")
-
-
-def _fields(t: Text, *names: str) -> list[str]:
-    """What is known of the product, read from the block that a job is given."""
-    found = []
-    for name in names:
-        at = t.let(f"getelementptr inbounds i64, ptr %job, i64 {_FIELDS.index(name)}")
-        found.append(t.let(f"load {'ptr' if name in _POINTERS else 'i64'}, ptr {at}"))
-    return found
-
-
-def _panel(t: Text, number: str, width: int, every: str) -> tuple[str, str]:
-    """Where a panel starts, and how many of its rows or columns there are."""
-    first = t.op("mul nsw", number, width)
-    return first, t.least(t.op("sub", every, first), width)
-
-
-def _width(t: Text, count: str, widths: tuple[int, ...]) -> str:
-    """The least width of a panel that holds so many."""
-    width: str | int = widths[0]
-    for smaller in widths[1:]:
-        fits = t.let(f"icmp sle i64 {count}, {smaller}")
-        width = t.let(f"select i1 {fits}, i64 {smaller}, i64 {width}")
-    return str(width)
+# Elements to pack below which threads do not share them: some microseconds.
+LEAST_PACKED = 32_000
 
 
 def _lying(t: Text, lies: str, count: str, width: str, k: str, lead: str | None) -> str:
@@ -92,10 +72,6 @@ def _lying(t: Text, lies: str, count: str, width: str, k: str, lead: str | None)
     return t.op("mul", lying, lies)
 
 
-_X = ("x", "packed_x", "m", "x_row", "x_inner", "x_lies")
-_Y = ("y", "packed_y", "n", "y_column", "y_inner", "y_lies")
-
-
 def _pack_job(kind: str, size: int, tile: Tile) -> str:
     """Panels of x, then panels of y, each in its place; what is read where it lies is left out.
 
@@ -103,20 +79,20 @@ def _pack_job(kind: str, size: int, tile: Tile) -> str:
     the other, memory comes in pieces far apart.
     """
     t = Text(kind, size)
-    panels, k = _fields(t, "row_panels", "k")
+    panels, k = fields(t, "row_panels", "k")
     last = t.least("%to", panels)
     start = t.let(f"call i64 @llvm.smax.i64(i64 %from, i64 {panels})")
     for first, end, before, widths, names in (
-        ("%from", last, "0", tile.rows, _X),
-        (start, "%to", panels, tile.widths, _Y),
+        ("%from", last, "0", tile.rows, X),
+        (start, "%to", panels, tile.widths, Y),
     ):
-        x, packed, every, row, inner, lies = _fields(t, *names)
-        in_order = t.let(f"icmp eq i64 {row if names is _Y else 0}, 1")
+        x, packed, every, row, inner, lies = fields(t, *names)
+        in_order = t.let(f"icmp eq i64 {row if names is Y else 0}, 1")
         some = t.let(f"select i1 {in_order}, i64 {TOGETHER}, i64 {k}")
         with t.loop(0, k, some) as q, t.loop(first, end) as p:
-            at, count = _panel(t, t.op("sub", p, before), widths[0], every)
-            width = _width(t, count, widths)
-            lying = _lying(t, lies, count, width, k, inner if names is _Y else None)
+            at, count = panel(t, t.op("sub", p, before), widths, every)
+            width = width_of(t, count, widths)
+            lying = _lying(t, lies, count, width, k, inner if names is Y else None)
             behind = t.let(f"call i64 @llvm.smax.i64(i64 {q}, i64 {lying})")
             left = t.op("sub", t.least(t.op("add", q, some), k), behind)
             with t.where(t.let(f"icmp sgt i64 {left}, 0")):
@@ -131,7 +107,7 @@ def _pack_job(kind: str, size: int, tile: Tile) -> str:
 
 def _left_panel(t: Text, k: str, at: str, count: str, width: str) -> tuple[str, str, str]:
     """A panel of x, packed or as it lies: its address, and its strides."""
-    x, packed, _, row, inner, lies = _fields(t, *_X)
+    x, packed, _, row, inner, lies = fields(t, *X)
     lying = t.let(f"icmp sgt i64 {_lying(t, lies, count, width, k, None)}, 0")
     there, moved = t.at(x, t.op("mul", at, row)), t.at(packed, t.op("mul", at, k))
     return (
@@ -141,55 +117,13 @@ def _left_panel(t: Text, k: str, at: str, count: str, width: str) -> tuple[str, 
     )
 
 
-# -- long sums: what is in a tile of the result goes to float64s and back --------------------------
-_WIDE = "ptr %wide, ptr %to, i64 %lead, i64 %rows, i64 %columns"
-
-
-def _over_tile(name: str, kind: str, size: int, width: int, body: Callable[..., None]) -> str:
-    """A function that does something with each element of a tile and the float64 that is its."""
-    t = Text(kind, size)
-    with t.loop(0, "%rows") as row, t.loop(0, "%columns") as column:
-        number = t.op("add", t.op("mul", row, width), column)
-        wide = t.let(f"getelementptr inbounds double, ptr %wide, i64 {number}")
-        body(t, wide, t.at("%to", t.op("mul", row, "%lead"), column))
-    return t.function(f"@{name}({_WIDE}) noinline")
-
-
-def _clear(t: Text, wide: str, _: str) -> None:
-    t.put(f"store double 0.0, ptr {wide}")
-
-
-def _add_to_wide(t: Text, wide: str, at: str) -> None:
-    value = t.load(at)
-    term = value if t.kind == "double" else t.let(f"fpext {t.kind} {value} to double")
-    old = t.let(f"load double, ptr {wide}")
-    t.put(f"store double {t.let(f'fadd double {old}, {term}')}, ptr {wide}")
-
-
-def _from_wide(t: Text, wide: str, at: str) -> None:
-    total = t.let(f"load double, ptr {wide}")
-    t.store(total if t.kind == "double" else t.let(f"fptrunc double {total} to {t.kind}"), at)
-
-
-_OVER_TILES = {"clear_wide": _clear, "add_to_wide": _add_to_wide, "from_wide": _from_wide}
-
-
-def _put_away(t: Text, when: str, tile: str) -> None:
-    """Where ``when`` holds, add what the tile holds to the float64s; it starts anew then."""
-    with t.where(when):
-        t.put(f"call void @add_to_wide({tile})")
-        t.put("store i64 1, ptr %anew")
-
-
 def _tile_job(kind: str, size: int, tile: Tile) -> str:
     """Blocks of columns; in each, for one span of the sums after the other, all panels of rows."""
     t = Text(kind, size)
-    panels, k, span, per_block, columns = _fields(
+    panels, k, span, per_block, columns = fields(
         t, "row_panels", "k", "span", "per_block", "column_panels"
     )
     end = t.let(f"call i64 @llvm.smax.i64(i64 {k}, i64 1)")  # no terms: zeros are stored
-    t.head.append(f"  %wide = alloca [{tile.rows[0] * tile.widths[0]} x double], align 64")
-    t.head.append("  %anew = alloca i64")
     some = t.let(f"call i64 @llvm.smax.i64(i64 {panels}, i64 1)")
     behind = t.op("sdiv", t.op("sub", t.op("add", "%to", some), 1), some)
     with t.loop(t.op("sdiv", "%from", some), behind) as block:
@@ -211,13 +145,13 @@ def _panel_job(kind: str, size: int, tile: Tile) -> str:
     What is packed is in a cache then; packed ahead, it would come back from further away.
     """
     t = Text(kind, size)
-    panels, m, k, out, lead, add = _fields(t, "row_panels", "m", "k", "out", "lead", "add")
-    y, _, n, y_column, y_inner, _ = _fields(t, *_Y)
+    panels, m, k, out, lead, add = fields(t, "row_panels", "m", "k", "out", "lead", "add")
+    y, _, n, y_column, y_inner, _ = fields(t, *Y)
     t.head.append(f"  %panel = alloca [{DEPTH * tile.widths[0]} x {kind}], align 64")
     end = t.let(f"call i64 @llvm.smax.i64(i64 {k}, i64 1)")  # no terms: zeros are stored
     with t.loop("%from", "%to") as j, t.loop(0, end, DEPTH) as q:
-        column, wide = _panel(t, j, tile.widths[0], n)
-        width = _width(t, wide, tile.widths)
+        column, wide = panel(t, j, tile.widths, n)
+        width = width_of(t, wide, tile.widths)
         depth = t.least(t.op("sub", k, q), DEPTH)
         source = t.at(y, t.op("mul", column, y_column), t.op("mul", q, y_inner))
         t.put(
@@ -226,14 +160,14 @@ def _panel_job(kind: str, size: int, tile: Tile) -> str:
         )
         adds = t.let(f"icmp ne i64 {t.op('or', add, q)}, 0")
         with t.loop(0, panels) as p:
-            row, rows = _panel(t, p, tile.rows[0], m)
-            height = _width(t, rows, tile.rows)
+            row, rows = panel(t, p, tile.rows, m)
+            height = width_of(t, rows, tile.rows)
             left, step, inner = _left_panel(t, k, row, rows, height)
             a, to = t.at(left, t.op("mul", q, inner)), t.at(out, t.op("mul", row, lead), column)
             t.put(
                 f"call void @tile(i64 {height}, i64 {width}, i64 {depth}, ptr {a}, i64 {step}, "
                 f"i64 {inner}, ptr %panel, i64 {width}, ptr {to}, i64 {lead}, i64 {rows}, "
-                f"i64 {wide}, i1 {adds})"
+                f"i64 {wide}, i1 {adds}, i1 false)"
             )
     return t.function("@panel_job(ptr %job, i64 %from, i64 %to)")
 
@@ -261,85 +195,42 @@ def _tiles(
 
 
 def _goes_by_panels(t: Text, tile: Tile, known: dict[str, str]) -> str:
-    """Whether ``panel_job`` makes the product; 1 or 0."""
+    """Whether ``panel_job`` makes the product."""
     if not tile.is_low:
-        return "0"
-    conditions = (
+        return "false"
+    return holds(
+        t,
         f"icmp eq i64 {known['y_lies']}, 0",
         f"icmp sle i64 {t.op('mul', '%m', '%k')}, {FROM_THIRD // t.size}",
         f"icmp sge i64 {known['column_panels']}, {LEAST_PANELS}",
-        f"icmp sle i64 %k, {DEPTH * PARTS}",
     )
-    flags = [t.let(condition) for condition in conditions]
-    every = flags[0]
-    for flag in flags[1:]:
-        every = t.let(f"and i1 {every}, {flag}")
-    return t.let(f"zext i1 {every} to i64")
 
 
 def _sums_of_tile(t: Text, tile: Tile, p: str, j: str, start: str, end: str) -> None:
     """Part of the sums, from ``start`` on, of a panel of rows with one of columns."""
-    out, m, k, lead, add = _fields(t, "out", "m", "k", "lead", "add")
-    y, packed, n, _, pitch, lies = _fields(t, *_Y)
-    is_long = t.let(f"icmp sgt i64 {k}, {DEPTH * PARTS}")
-    row, rows = _panel(t, p, tile.rows[0], m)
-    height = _width(t, rows, tile.rows)
+    out, m, k, lead, add = fields(t, "out", "m", "k", "lead", "add")
+    y, packed, n, _, pitch, lies = fields(t, *Y)
+    row, rows = panel(t, p, tile.rows, m)
+    height = width_of(t, rows, tile.rows)
     left, step, inner = _left_panel(t, k, row, rows, height)
-    column, wide = _panel(t, j, tile.widths[0], n)
-    width = _width(t, wide, tile.widths)
+    column, wide = panel(t, j, tile.widths, n)
+    width = width_of(t, wide, tile.widths)
     lying = _lying(t, lies, wide, width, k, pitch)
     to = t.at(out, t.op("mul", row, lead), column)
-    whole = f"ptr %wide, ptr {to}, i64 {lead}, i64 {rows}, i64 {wide}"
-    with t.where(is_long):
-        t.put(f"call void @clear_wide({whole})")
-    t.put("store i64 0, ptr %anew")
     behind = t.let(f"call i64 @llvm.smax.i64(i64 {lying}, i64 {start})")
     for first, last, right, apart in (
         (start, t.least(lying, end), t.at(y, column), pitch),
         (behind, end, t.at(packed, t.op("mul", column, k)), width),
     ):
         with t.loop(first, last, DEPTH) as q:
-            is_first = t.let(f"icmp eq i64 {t.op('or', add, q)}, 0")
-            is_anew = t.let(f"icmp ne i64 {t.let('load i64, ptr %anew')}, 0")
-            adds = t.let(f"xor i1 {t.let(f'or i1 {is_first}, {is_anew}')}, true")
-            t.put("store i64 0, ptr %anew")
+            adds = t.let(f"icmp ne i64 {t.op('or', add, q)}, 0")
             depth = t.least(t.op("sub", t.least(last, k), q), DEPTH)
             a, b = t.at(left, t.op("mul", q, inner)), t.at(right, t.op("mul", q, apart))
-            arguments = (
-                f"i64 {depth}, ptr {a}, i64 {step}, i64 {inner}, ptr {b}, i64 {apart}, "
-                f"ptr {to}, i64 {lead}, i64 {rows}, i64 {wide}, i1 {adds}"
+            t.put(
+                f"call void @tile(i64 {height}, i64 {width}, i64 {depth}, ptr {a}, i64 {step}, "
+                f"i64 {inner}, ptr {b}, i64 {apart}, ptr {to}, i64 {lead}, i64 {rows}, "
+                f"i64 {wide}, i1 {adds}, i1 false)"
             )
-            t.put(f"call void @tile(i64 {height}, i64 {width}, {arguments})")
-            part = t.op("srem", t.op("sdiv", q, DEPTH), PARTS)
-            is_last = t.let(f"icmp eq i64 {part}, {PARTS - 1}")
-            _put_away(t, t.let(f"and i1 {is_long}, {is_last}"), whole)
-    with t.where(is_long):
-        is_left = t.let(f"icmp eq i64 {t.let('load i64, ptr %anew')}, 0")
-        _put_away(t, is_left, whole)
-        t.put(f"call void @from_wide({whole})")
-
-
-def _strides(t: Text, tile: Tile) -> dict[str, str]:
-    """Strides from flags and leads, and how many panels there are and which are read in place."""
-    flags = {v: t.let(f"icmp ne i64 %{v}.t, 0") for v in "xy"}
-
-    def stride(of: str, yes: str, no: str) -> str:
-        return t.let(f"select i1 {flags[of]}, i64 {yes}, i64 {no}")
-
-    def panels(count: str, width: int) -> str:
-        return t.op("sdiv", t.op("add", count, width - 1), width)
-
-    found = {
-        "x": "%x", "y": "%y", "out": "%out", "m": "%m", "n": "%n", "k": "%k",
-        "lead": "%lead.out", "add": "%adds",
-        "x_row": stride("x", "1", "%lead.x"), "x_inner": stride("x", "%lead.x", "1"),
-        "y_column": stride("y", "%lead.y", "1"), "y_inner": stride("y", "1", "%lead.y"),
-        "row_panels": panels("%m", tile.rows[0]), "column_panels": panels("%n", tile.widths[0]),
-    }  # fmt: skip
-    found["x_lies"], found["y_lies"] = _which_lie(t, tile, found)
-    found["span"] = _span(t, found["x_lies"], found["y_lies"])
-    found["by_panels"] = _goes_by_panels(t, tile, found)
-    return found
 
 
 def _which_lie(t: Text, tile: Tile, known: dict[str, str]) -> tuple[str, str]:
@@ -365,52 +256,45 @@ def _which_lie(t: Text, tile: Tile, known: dict[str, str]) -> tuple[str, str]:
     return t.let(f"zext i1 {x} to i64"), t.let(f"zext i1 {y} to i64")
 
 
-def _span(t: Text, *lies: str) -> str:
+def _span(t: Text, known: dict[str, str]) -> str:
     """How long the sums are that are made of all rows before they go on: as those of a tile.
 
     The rows of x, so many columns of them, then stay in a cache while blocks of columns of y come.
-    What lies where it is has few rows or columns; sums of float64s stay with their tile.
+    What lies where it is has few rows or columns; in order, it is read as it lies, to its end.
     """
-    is_long = t.let(f"icmp sgt i64 %k, {DEPTH * PARTS}")
-    is_near = t.let(f"icmp ne i64 {t.op('or', *lies)}, 0")
+    in_order = t.let(f"icmp eq i64 {known['x_inner']}, 1")
+    rows_lie = t.let(f"select i1 {in_order}, i64 {known['x_lies']}, i64 0")
+    is_near = t.let(f"icmp ne i64 {t.op('or', rows_lie, known['y_lies'])}, 0")
     whole = t.let("call i64 @llvm.smax.i64(i64 %k, i64 1)")
-    return t.let(f"select i1 {t.let(f'or i1 {is_long}, {is_near}')}, i64 {whole}, i64 {DEPTH}")
+    return t.let(f"select i1 {is_near}, i64 {whole}, i64 {DEPTH}")
 
 
-def _shared(t: Text, job: str, extent: str, work: str, least: int) -> None:
-    """Run a job in pieces by threads, where there is so much work, or here."""
-    pays = t.let(f"icmp sge i64 {work}, {least}")
-    with t.where(pays):
-        t.put(f"call void @phix_share(ptr @{job}, ptr %job, i64 {extent}, i64 1)")
-    with t.where(t.let(f"xor i1 {pays}, true")):
-        t.put(f"call void @{job}(ptr %job, i64 0, i64 {extent})")
-
-
-def _entry(name: str, kind: str, size: int, tile: Tile) -> str:
-    """Memory for the panels, and the two jobs."""
+def _part(kind: str, size: int, tile: Tile) -> str:
+    """A product of no more than ``DEPTH * PARTS`` terms."""
     t = Text(kind, size)
-    values = _strides(t, tile)
+    goes_by_spans = product_spans.is_chosen(t, tile)
+    if tile.is_low:
+        with t.where(goes_by_spans):
+            t.put(f"call void @by_spans({ARGUMENTS})")
+    with t.where(t.let(f"xor i1 {goes_by_spans}, true")):
+        t.put(f"call void @by_tiles({ARGUMENTS})")
+    return t.function(f"@part({ARGUMENTS})")
+
+
+def _by_tiles(kind: str, size: int, tile: Tile) -> str:
+    """Memory for the panels, and the jobs."""
+    t = Text(kind, size)
+    values = operands(t, tile)
+    values["x_lies"], values["y_lies"] = _which_lie(t, tile, values)
+    values["span"] = _span(t, values)
+    is_by_panels = _goes_by_panels(t, tile, values)
     deep = t.least(t.let("call i64 @llvm.smax.i64(i64 %k, i64 1)"), values["span"])
     fit = t.op("sdiv", BLOCK // (size * tile.widths[0]), deep)
     per_block = values["per_block"] = t.let(f"call i64 @llvm.smax.i64(i64 {fit}, i64 1)")
     high = t.op("mul", values["row_panels"], tile.rows[0])
-    is_by_panels = t.let(f"icmp ne i64 {values['by_panels']}, 0")
     ahead = t.let(f"select i1 {is_by_panels}, i64 0, i64 {values['column_panels']}")
     wide = t.op("mul", ahead, tile.widths[0])
     bytes_x, bytes_y = (t.op("mul", t.op("mul", c, "%k"), size) for c in (high, wide))
-    every = t.op("add", bytes_x, bytes_y)
-    t.head.append(f"  %job = alloca [{len(_FIELDS)} x i64]")
-    t.head.append(f"  %near = alloca [{ON_STACK} x i8], align 64")
-    t.head.append("  %memory = alloca ptr")
-    is_large = t.let(f"icmp sgt i64 {every}, {ON_STACK}")
-    t.put("store ptr %near, ptr %memory")
-    with t.where(is_large):
-        t.put(f"store ptr {t.let(f'call ptr @phix_take(i64 {every})')}, ptr %memory")
-    memory = values["packed_x"] = t.let("load ptr, ptr %memory")
-    values["packed_y"] = t.let(f"getelementptr inbounds i8, ptr {memory}, i64 {bytes_x}")
-    for number, field in enumerate(_FIELDS):
-        at = t.let(f"getelementptr inbounds i64, ptr %job, i64 {number}")
-        t.put(f"store {'ptr' if field in _POINTERS else 'i64'} {values[field]}, ptr {at}")
     blocks = t.op("sub", t.op("add", values["column_panels"], per_block), 1)
     tasks = t.op("mul", t.op("sdiv", blocks, per_block), values["row_panels"])
     packs = t.op("add", values["row_panels"], ahead)
@@ -420,25 +304,78 @@ def _entry(name: str, kind: str, size: int, tile: Tile) -> str:
         for count, lies in (("%m", "x_lies"), (wide, "y_lies"))
     ]
     elements = t.op("mul", t.op("add", *moved), "%k")
-    has_none = t.let(f"icmp eq ptr {memory}, null")
-    with t.where(has_none):
-        t.put(faults.report("%fault", faults.NO_ROOM).strip())
-    with t.where(t.let(f"xor i1 {has_none}, true")):
-        _shared(t, "pack_job", packs, elements, LEAST_PACKED)
+    with memory(t, t.op("add", bytes_x, bytes_y)) as found:
+        packed_y = t.let(f"getelementptr inbounds i8, ptr {found}, i64 {bytes_x}")
+        told(t, values | {"packed_x": found, "packed_y": packed_y})
+        shared(t, "pack_job", packs, elements, LEAST_PACKED)
         with t.where(is_by_panels):
-            _shared(t, "panel_job", values["column_panels"], work, LEAST_SHARED)
+            shared(t, "panel_job", values["column_panels"], work, LEAST_SHARED)
         with t.where(t.let(f"xor i1 {is_by_panels}, true")):
-            _shared(t, "tile_job", tasks, work, LEAST_SHARED)
-        with t.where(is_large):
-            t.put(f"call void @phix_give(ptr {memory})")
+            shared(t, "tile_job", tasks, work, LEAST_SHARED)
+    return t.function(f"@by_tiles({ARGUMENTS})")
+
+
+# -- long sums: parts go to float64s and back ------------------------------------------------------
+def _add_to_wide(kind: str, size: int) -> str:
+    """What is in the result goes to the float64s; with ``%clears`` they start from it."""
+    t = Text(kind, size)
+    with _over_result(t) as (wide, at):
+        value = t.load(at)
+        term = value if kind == "double" else t.let(f"fpext {kind} {value} to double")
+        old = t.let(f"select i1 %clears, double 0.0, double {t.let(f'load double, ptr {wide}')}")
+        t.put(f"store double {t.let(f'fadd double {old}, {term}')}, ptr {wide}")
+    return t.function(f"@add_to_wide({_WIDE}, i1 %clears) noinline")
+
+
+def _from_wide(kind: str, size: int) -> str:
+    t = Text(kind, size)
+    with _over_result(t) as (wide, at):
+        total = t.let(f"load double, ptr {wide}")
+        t.store(total if kind == "double" else t.let(f"fptrunc double {total} to {kind}"), at)
+    return t.function(f"@from_wide({_WIDE}) noinline")
+
+
+_WIDE = "ptr %wide, ptr %out, i64 %lead, i64 %rows, i64 %columns"
+
+
+@contextmanager
+def _over_result(t: Text) -> Iterator[tuple[str, str]]:
+    """A loop over the elements of a result: where the float64 of each is, and where it is."""
+    with t.loop(0, "%rows") as row, t.loop(0, "%columns") as column:
+        number = t.op("add", t.op("mul", row, "%columns"), column)
+        wide = t.let(f"getelementptr inbounds double, ptr %wide, i64 {number}")
+        yield wide, t.at("%out", t.op("mul", row, "%lead"), column)
+
+
+def _entry(name: str, kind: str, size: int) -> str:
+    """Parts of ``DEPTH * PARTS`` terms, one after the other."""
+    t = Text(kind, size)
+    long = DEPTH * PARTS
+    is_long = t.let(f"icmp sgt i64 %k, {long}")
+    with t.where(t.let(f"xor i1 {is_long}, true")):
+        t.put(f"call void @part({ARGUMENTS})")
+    with t.where(is_long):
+        wide = t.let(f"call ptr @phix_take(i64 {t.op('mul', t.op('mul', '%m', '%n'), 8)})")
+        has_none = t.let(f"icmp eq ptr {wide}, null")
+        with t.where(has_none):
+            t.put(faults.report("%fault", faults.NO_ROOM).strip())
+        with t.where(t.let(f"xor i1 {has_none}, true")):
+            result = f"ptr {wide}, ptr %out, i64 %lead.out, i64 %m, i64 %n"
+            with t.loop(0, "%k", long) as q:
+                is_first = t.let(f"icmp eq i64 {q}, 0")
+                part = {
+                    "%adds": t.let(f"select i1 {is_first}, i64 %adds, i64 0"),
+                    "%k": t.least(t.op("sub", "%k", q), long),
+                    "%x": t.at("%x", t.op("mul", q, stride(t, "x", "%lead.x", "1"))),
+                    "%y": t.at("%y", t.op("mul", q, stride(t, "y", "1", "%lead.y"))),
+                }
+                given = (a.split() for a in ARGUMENTS.split(", "))
+                arguments = ", ".join(f"{a} {part.get(word, word)}" for a, word in given)
+                t.put(f"call void @part({arguments})")
+                t.put(f"call void @add_to_wide({result}, i1 {is_first})")
+            t.put(f"call void @from_wide({result})")
+            t.put(f"call void @phix_give(ptr {wide})")
     return t.function(f"@{name}({ARGUMENTS})", "")
-
-
-# As ``blas.wrapper`` has them for gemm.
-ARGUMENTS = (
-    "i64 %x.t, i64 %y.t, i64 %adds, i64 %m, i64 %n, i64 %k, i64 %lead.x, i64 %lead.y, "
-    "i64 %lead.out, ptr %x, ptr %y, ptr %out, ptr %fault"
-)
 
 
 def wrapper(library: str) -> tuple[str, str] | None:
@@ -459,10 +396,14 @@ def text(name: str, dtype: str, tile: Tile) -> str:
         "declare i64 @llvm.smax.i64(i64, i64)",
         *tiles.functions(dtype, tile),
         _pack_job(kind, size, tile),
-        *(_over_tile(n, kind, size, tile.widths[0], body) for n, body in _OVER_TILES.items()),
         _tile_job(kind, size, tile),
         _panel_job(kind, size, tile),
-        _entry(name, kind, size, tile),
+        _by_tiles(kind, size, tile),
+        *product_spans.functions(kind, size, tile),
+        _part(kind, size, tile),
+        _add_to_wide(kind, size),
+        _from_wide(kind, size),
+        _entry(name, kind, size),
         f"attributes #0 = {{ {jit.function_attributes()} }}",
     ]
     return "\n".join(parts) + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, product
 from typing import TypeVar
@@ -231,39 +231,63 @@ def transposed(t: Text, source: str, row: str | int, to: str, width: str | int) 
 # -- one tile --------------------------------------------------------------------------------------
 _ARGUMENTS = (
     "i64 %depth, ptr %a, i64 %row, i64 %inner, ptr %b, i64 %pitch, ptr %to, i64 %lead, "
-    "i64 %rows, i64 %columns, i1 %add"
+    "i64 %rows, i64 %columns, i1 %add, i1 %goes_on"
 )
 
 
-def _tile_function(kind: str, size: int, rows: int, columns: tuple[int, ...]) -> str:
-    """``to = a b``, or that added to it: ``depth`` columns of a panel a by rows of a panel b."""
+def _tile_function(kind: str, size: int, rows: int, columns: tuple[int, ...], is_low: bool) -> str:
+    """``to = a b``, or that added to it: ``depth`` columns of a panel a by rows of a panel b.
+
+    With ``%goes_on`` the sums begin with what ``to`` holds, where whole tiles can be read.
+    """
     t = Text(kind, size)
     starts = [sum(columns[:c]) for c in range(len(columns))]
-    vectors = [f"<{lanes} x {kind}>" for lanes in columns]
+    # of sums of two lengths LLVM leaves some in memory, where registers are few
+    held = [columns[0]] * len(columns) if is_low else columns
+    vectors = [f"<{lanes} x {kind}>" for lanes in held]
     offsets = [t.op("mul nsw", "%row", r) for r in range(rows)]
     _ask_for(t, rows, sum(columns))
+    cells = list(product(range(rows), range(len(columns))))
+    t.put("br i1 %goes_on, label %old, label %test")
+    t.lines.append("old:")
+    before = {}
+    for r, c in cells:
+        old = t.load(t.at("%to", t.op("mul nsw", "%lead", r), starts[c]), columns[c])
+        before[r, c] = _resized(t, old, columns[c], held[c])
     t.put("br label %test")
     t.lines.append("test:")
-    t.put("%q = phi i64 [0, %start], [%q.next, %body]")
-    for r in range(rows):
-        for c, vector in enumerate(vectors):
-            t.put(f"%s{r}.{c} = phi {vector} [zeroinitializer, %start], [%n{r}.{c}, %body]")
+    t.put("%q = phi i64 [0, %start], [0, %old], [%q.next, %body]")
+    for r, c in cells:
+        come = f"[zeroinitializer, %start], [{before[r, c]}, %old], [%n{r}.{c}, %body]"
+        t.put(f"%s{r}.{c} = phi {vectors[c]} {come}")
     t.put("%more = icmp slt i64 %q, %depth")
     t.put("br i1 %more, label %body, label %sum")
     t.lines.append("body:")
     a, b = t.at("%a", t.op("mul nsw", "%q", "%inner")), t.at("%b", t.op("mul nsw", "%q", "%pitch"))
-    row = [t.load(t.at(b, at), lanes) for at, lanes in zip(starts, columns)]
+    row = [_resized(t, t.load(t.at(b, at), lanes), lanes, most)
+           for at, lanes, most in zip(starts, columns, held)]  # fmt: skip
     for r in range(rows):
         factor = t.load(t.at(a, offsets[r]))
-        for c, (vector, lanes) in enumerate(zip(vectors, columns)):
+        for c, (vector, lanes) in enumerate(zip(vectors, held)):
             factors = spread(t, kind, factor, lanes)
             terms = f"{vector} {factors}, {vector} {row[c]}, {vector} %s{r}.{c}"
             t.put(f"%n{r}.{c} = call {vector} @llvm.fmuladd.{mangled(kind, lanes)}({terms})")
     t.put("%q.next = add nuw nsw i64 %q, 1")
     t.put("br label %test")
     t.lines.append("sum:")
-    _store_tile(t, rows, columns)
+    sums = {(r, c): _resized(t, f"%s{r}.{c}", held[c], columns[c]) for r, c in cells}
+    _store_tile(t, rows, columns, sums)
     return t.function(f"@tile_{rows}_{sum(columns)}({_ARGUMENTS}) noinline")
+
+
+def _resized(t: Text, vector: str, have: int, want: int) -> str:
+    """The first lanes of a vector, or all of them and zeros."""
+    if have == want:
+        return vector
+    kind = f"<{have} x {t.kind}>"
+    order = ", ".join(f"i32 {min(n, have)}" for n in range(want))
+    mask = f"<{want} x i32> <{order}>"
+    return t.let(f"shufflevector {kind} {vector}, {kind} zeroinitializer, {mask}")
 
 
 def _ask_for(t: Text, rows: int, width: int) -> None:
@@ -287,7 +311,7 @@ def spread(t: Text, kind: str, scalar: str, lanes: int) -> str:
     return t.let(f"shufflevector {vector} {one}, {vector} poison, <{lanes} x i32> zeroinitializer")
 
 
-def _store_tile(t: Text, rows: int, columns: tuple[int, ...]) -> None:
+def _store_tile(t: Text, rows: int, columns: tuple[int, ...], sums: _Sums) -> None:
     """Put the sums into memory; at the edges of a matrix some rows and columns are not there."""
     starts = [sum(columns[:c]) for c in range(len(columns))]
     wide = t.let("trunc i64 %columns to i32")
@@ -303,45 +327,47 @@ def _store_tile(t: Text, rows: int, columns: tuple[int, ...]) -> None:
     t.put("br i1 %add, label %added, label %set")
     t.lines.append("set:")
     t.put(f"br i1 {is_whole}, label %whole0, label %part0")
-    _set_tile(t, "whole", rows, whole)
-    _set_tile(t, "part", rows, parts)
+    _set_tile(t, "whole", rows, whole, sums)
+    _set_tile(t, "part", rows, parts, sums)
     t.lines.append("added:")
-    _add_tile(t, rows, is_whole, whole, parts)
+    _add_tile(t, rows, is_whole, whole, parts, sums)
     t.put("br label %done")
     t.lines.append("done:")
 
 
+# The sums of a tile, by row and number of the vector.
+_Sums = Mapping[tuple[int, int], str]
 # Vectors of a row of a tile: the first column, the lanes, and which of them are there; None: all. A
 # masked store of whole vectors takes 12 cycles on some CPUs.
 _Parts = Sequence[tuple[int, int, str | None]]
 
 
-def _set_tile(t: Text, name: str, rows: int, parts: _Parts) -> None:
+def _set_tile(t: Text, name: str, rows: int, parts: _Parts, sums: _Sums) -> None:
     """Put the sums where they belong; the blocks of the rows are named so."""
     for r in range(rows):
         t.lines.append(f"{name}{r}:")
         to = t.at("%to", t.op("mul nsw", "%lead", r))
         for c, (at, lanes, mask) in enumerate(parts):
-            _store(t, f"%s{r}.{c}", t.at(to, at), lanes, mask)
+            _store(t, sums[r, c], t.at(to, at), lanes, mask)
         if r + 1 < rows:
             has = t.let(f"icmp slt i64 {r + 1}, %rows")
             t.put(f"br i1 {has}, label %{name}{r + 1}, label %done")
     t.put("br label %done")
 
 
-def _add_tile(t: Text, rows: int, is_whole: str, whole: _Parts, parts: _Parts) -> None:
+def _add_tile(t: Text, rows: int, is_whole: str, whole: _Parts, parts: _Parts, sums: _Sums) -> None:
     """Add the sums to memory, by way of the stack: few products need it, and a loop is short."""
     width = sum(lanes for _, lanes, _ in parts)
     t.head.append(f"  %sums = alloca [{rows * width} x {t.kind}], align 64")
     for r, (c, (at, lanes, _)) in product(range(rows), enumerate(parts)):
-        t.store(f"%s{r}.{c}", t.at("%sums", r * width + at), lanes)
+        t.store(sums[r, c], t.at("%sums", r * width + at), lanes)
     is_part = t.let(f"xor i1 {is_whole}, true")
     for condition, vectors in ((is_whole, whole), (is_part, parts)):
         with t.where(condition), t.loop(0, "%rows") as row:
             to = t.at("%to", t.op("mul nsw", "%lead", row))
-            sums = t.at("%sums", t.op("mul", row, width))
+            own = t.at("%sums", t.op("mul", row, width))
             for at, lanes, mask in vectors:
-                old, new = _load(t, t.at(to, at), lanes, mask), t.load(t.at(sums, at), lanes)
+                old, new = _load(t, t.at(to, at), lanes, mask), t.load(t.at(own, at), lanes)
                 total = t.let(f"fadd <{lanes} x {t.kind}> {old}, {new}")
                 _store(t, total, t.at(to, at), lanes, mask)
 
@@ -391,6 +417,6 @@ def functions(dtype: str, tile: Tile) -> list[str]:
         *parts,
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
         _pack(kind, size, tile.columns[0]),
-        *(_tile_function(kind, size, *shape) for shape in shapes),
+        *(_tile_function(kind, size, *shape, tile.is_low) for shape in shapes),
         _choice(kind, size, tile),
     ]
