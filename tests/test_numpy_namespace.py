@@ -237,3 +237,24 @@ def test_second_derivatives() -> None:
         ends = [phix.grad(lambda v, c=case: run(pn, c, x=v))(x + s * step * pn.cos(x))
                 for s in (1, -1)]  # fmt: skip
         np.testing.assert_allclose(found, (ends[0] - ends[1]) / (2 * step), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "float16", "float64"])
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "trace", "cumsum", "cumprod", "nancumsum",
+                                  "nancumprod", "cumulative_sum", "cumulative_prod"])  # fmt: skip
+def test_the_dtype_asked_for_is_that_of_the_result(name: str, dtype: str) -> None:
+    values = np.arange(9.0).reshape(3, 3) + 2
+    options: dict[str, Any] = {"dtype": dtype} if name == "trace" else {"dtype": dtype, "axis": 1}
+    found = getattr(pn, name)(pn.asarray(values), **options)
+    wanted = getattr(np, name)(values, **options)
+    assert (str(found.dtype), found.tolist()) == (str(wanted.dtype), wanted.tolist())
+
+
+def test_the_mean_of_large_ints_keeps_their_digits() -> None:
+    assert pn.mean(pn.asarray([2**40 + 1] * 3), dtype="int64").item() == 2**40 + 1
+
+
+@pytest.mark.parametrize("name", ["var", "std", "nanmean", "nanvar", "nanstd"])
+def test_a_spread_is_no_int(name: str) -> None:
+    with pytest.raises(phix.errors.DTypeError, match="found int32; leave it out"):
+        getattr(pn, name)(pn.asarray([1.0, 2.5]), dtype="int32")

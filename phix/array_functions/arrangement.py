@@ -351,7 +351,7 @@ def trace(
     """The sum of the diagonal of two axes."""
     refuse(out=out)
     x = cast(diagonal(a, offset, axis1, axis2), dtype)
-    return ops.sum(x.astype(dt.uint64) if x.dtype in dt.UNSIGNED else x, [-1])
+    return cast(ops.sum(x.astype(dt.uint64) if x.dtype in dt.UNSIGNED else x, [-1]), dtype)
 
 
 def diag(v: Any, k: int = 0) -> Any:

@@ -41,7 +41,7 @@ from phix.array_functions.method_arguments import (
     swap_meant,
     truth_of,
 )
-from phix.array_functions.numpy_arguments import axis_of, tensor
+from phix.array_functions.numpy_arguments import axis_of, tensor, with_dtype
 from phix.core import dtypes as dt
 from phix.core.dispatch import bind
 from phix.core.errors import ArgumentError, AttributeValueError
@@ -192,7 +192,7 @@ class ArrayMethods:
         if exclusive or reverse:
             x = self if dtype is None else self.astype(dtype)
             at = 0 if axis is None else axis_of(axis, x.ndim)
-            return ops.cumsum(x, at, axis is None, exclusive, reverse)
+            return with_dtype(ops.cumsum(x, at, axis is None, exclusive, reverse), dtype)
         return reductions.cumsum(self, axis, dtype)
 
     def cumprod(
@@ -205,7 +205,8 @@ class ArrayMethods:
         if exclusive or reverse:
             x = self if dtype is None else self.astype(dtype)
             x = ops.reshape(x, [-1]) if axis is None else x
-            return ops.cumprod(x, 0 if axis is None else axis_of(axis, x.ndim), exclusive, reverse)
+            at = 0 if axis is None else axis_of(axis, x.ndim)
+            return with_dtype(ops.cumprod(x, at, exclusive, reverse), dtype)
         return reductions.cumprod(self, axis, dtype)
 
     # -- arrangement ---------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from phix.array_functions.numpy_arguments import (
     tensor,
     titled,
 )
-from phix.array_functions.reductions import counted, kept, max, min, prod, sum, var
+from phix.array_functions.reductions import counted, in_floats, kept, max, min, prod, sum, var
 from phix.array_functions.sorting import sort
 from phix.core import dtypes as dt
 from phix.core.errors import AttributeValueError, ShapeError
@@ -244,7 +244,7 @@ def nanmean(
 ) -> Any:  # fmt: skip
     """As mean, NaN left out."""
     refuse(out=out)
-    x, known = _known(a if dtype is None else tensor(a).astype(dtype), where)
+    x, known = _known(a if dtype is None else in_floats("nanmean", a, dtype), where)
     total = sum(ops.where(known, x, 0.0), axis, keepdims=keepdims)
     return total / counted(x, axis, keepdims, known)
 
@@ -255,7 +255,7 @@ def nanvar(
 ) -> Any:  # fmt: skip
     """As var, NaN left out."""
     refuse(out=out)
-    x, known = _known(a if dtype is None else tensor(a).astype(dtype), where)
+    x, known = _known(a if dtype is None else in_floats("nanvar", a, dtype), where)
     less = correction if given(correction) else ddof
     count = counted(x, axis, keepdims, known)
     found = var(ops.where(known, x, 0.0), axis, None, None, less, keepdims, where=known, mean=mean)

@@ -25,7 +25,7 @@ from phix.array_functions.numpy_arguments import (
 )
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
@@ -61,6 +61,33 @@ def counted(x: Any, axis: Any, keepdims: Any, where: Any) -> Any:
     return sum(holds, axis, keepdims=keepdims)
 
 
+def averaged(a: Any, dtype: Any) -> Any:
+    """What a mean is taken of: floats, also where ints are asked for, which float64 holds."""
+    if dtype is None:
+        return floating(a)
+    x = with_dtype(tensor(a), dtype)
+    return x if dt.is_differentiable(x.dtype) else x.astype(dt.float64)
+
+
+def in_ints(found: Any, dtype: Any) -> Any:
+    """A result in the dtype asked for, if that has no fractions; another one it has already."""
+    if dtype is None or dt.is_differentiable(dt.as_dtype(dtype)):
+        return found
+    return with_dtype(found, dtype)
+
+
+def in_floats(name: str, a: Any, dtype: Any) -> Any:
+    """``a`` in a dtype with fractions: the one asked for."""
+    if dtype is None:
+        return floating(a)
+    if not dt.is_differentiable(asked := dt.as_dtype(dtype)):
+        raise DTypeError(
+            f"{name}: dtype must be that of floats or complex numbers, found {asked}; leave it "
+            f"out, and cast the result (x.astype)"
+        )
+    return with_dtype(tensor(a), asked)
+
+
 # -- sums and means ------------------------------------------------------------------------------
 def sum(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
@@ -90,12 +117,14 @@ def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *,
     where: Any = None,
 ) -> Any:  # fmt: skip
-    """The mean along the axes; of ints a float."""
+    """The mean along the axes; of ints a float, if no other dtype is asked for."""
     refuse(out=out)
-    x = tensor(a).astype(dtype) if dtype is not None else floating(a)
+    x = averaged(a, dtype)
     if given(where) and where is not True:
-        return sum(x, axis, keepdims=keepdims, where=where) / counted(x, axis, keepdims, where)
-    return over(ops.mean, x, axis, keepdims)
+        found = sum(x, axis, keepdims=keepdims, where=where) / counted(x, axis, keepdims, where)
+    else:
+        found = over(ops.mean, x, axis, keepdims)
+    return in_ints(found, dtype)
 
 
 def var(
@@ -104,7 +133,7 @@ def var(
 ) -> Any:  # fmt: skip
     """The mean of abs(x - mean(x)) ** 2 along the axes, with n - ddof in the place of n."""
     refuse(out=out)
-    x = tensor(a).astype(dtype) if dtype is not None else floating(a)
+    x = in_floats("var", a, dtype)
     less = correction if given(correction) else ddof
     if given(mean) or (given(where) and where is not True):
         return _var_about(x, mean, axis, less, keepdims, where)
@@ -336,7 +365,7 @@ def _cumulated(name: str, doc: str, function: Function, instead: float | None = 
             x, axis = ops.reshape(x, [-1]), 0
         if instead is not None and dt.is_differentiable(x.dtype):
             x = ops.where(ops.isnan(x), instead, x)
-        return function(x, axis_of(axis, x.ndim))
+        return with_dtype(function(x, axis_of(axis, x.ndim)), dtype)
 
     return titled(cumulated, name, doc)
 
