@@ -200,3 +200,22 @@ def test_what_is_added_at_one_place_is_rounded_once(dtype: str) -> None:
     wanted = [3000, 3000, 3000, 3000 / 3001, 3000, 3000]
     found = [a.item() for a in phix.jit(sums)(x, v)]
     assert found == [float(NUMPY[dtype].type(w)) for w in wanted]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "name, mode", [("convolve", "full"), ("convolve", "valid"), ("correlate", "same")]
+)
+def test_the_sums_of_a_convolution_are_rounded_alone(dtype: str, name: str, mode: str) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=n).astype(getattr(ml_dtypes, dtype, dtype)) for n in (200, 40))
+    found = getattr(phix.numpy, name)(x, y, mode=mode)
+    wanted = getattr(np, name)(x.astype(float), y.astype(float), mode=mode)
+    error = np.abs(found.numpy().astype(float) - wanted)
+    assert str(found.dtype) == dtype
+    assert np.all(error <= 0.51 * phix.numpy.finfo(dtype).eps * np.abs(wanted) + 1e-4)
+
+
+def test_products_too_large_for_halves_cancel_in_a_convolution() -> None:
+    x, y = (phix.to_tensor(v, "float16") for v in ([300.0, 300.0], [300.0, -300.0]))
+    assert phix.numpy.convolve(x, y, "valid").tolist() == [0.0]
