@@ -258,3 +258,12 @@ def test_the_mean_of_large_ints_keeps_their_digits() -> None:
 def test_a_spread_is_no_int(name: str) -> None:
     with pytest.raises(phix.errors.DTypeError, match="found int32; leave it out"):
         getattr(pn, name)(pn.asarray([1.0, 2.5]), dtype="int32")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+@pytest.mark.parametrize("indexing", ["xy", "ij"])
+def test_open_grids_of_any_number_of_vectors(indexing: Any, count: int) -> None:
+    vectors = [np.arange(n + 2.0) for n in range(count)]
+    found = pn.meshgrid(*map(pn.asarray, vectors), sparse=True, indexing=indexing)
+    wanted = np.meshgrid(*vectors, sparse=True, indexing=indexing)
+    assert [g.tolist() for g in found] == [g.tolist() for g in wanted]

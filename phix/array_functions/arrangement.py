@@ -394,7 +394,9 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     if indexing not in ("xy", "ij"):
         raise AttributeValueError(f"meshgrid: indexing is 'xy' or 'ij', found {indexing!r:.80}")
     if sparse or not axes:
-        place = [1, 0, *range(2, len(axes))] if indexing == "xy" else list(range(len(axes)))
+        place = list(range(len(axes)))
+        if indexing == "xy":
+            place[:2] = place[:2][::-1]  # one vector alone keeps its place
         return tuple(ops.reshape(x, [-1 if i == place[k] else 1 for i in range(len(axes))])
                      for k, x in enumerate(axes))  # fmt: skip
     if len(axes) < 2 or indexing == "ij":
