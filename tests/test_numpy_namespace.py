@@ -267,3 +267,29 @@ def test_open_grids_of_any_number_of_vectors(indexing: Any, count: int) -> None:
     found = pn.meshgrid(*map(pn.asarray, vectors), sparse=True, indexing=indexing)
     wanted = np.meshgrid(*vectors, sparse=True, indexing=indexing)
     assert [g.tolist() for g in found] == [g.tolist() for g in wanted]
+
+
+@pytest.mark.parametrize("axes", [{"a": 1}, ((0,), (0,), (1,)), "ab", None, 1.5])
+def test_axes_of_tensordot_that_are_none_are_refused(axes: Any) -> None:
+    x = pn.zeros((2, 3))
+    with pytest.raises(phix.errors.ArgumentError, match="tensordot"):
+        pn.tensordot(x, x, axes)
+
+
+@pytest.mark.parametrize("axes", [np.int64(1), np.array([[1], [0]]), np.array([1, 0]), ([-1], 0)])
+def test_axes_of_tensordot_may_be_arrays(axes: Any) -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    found, wanted = pn.tensordot(pn.asarray(x), pn.asarray(x.T), axes), np.tensordot(x, x.T, axes)
+    np.testing.assert_allclose(found.numpy(), wanted)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: pn.apply_along_axis(lambda v: v.sum(), 1j, x),
+        lambda x: pn.apply_over_axes(pn.sum, x, 1.5),
+    ],
+)
+def test_an_axis_that_is_no_int_is_named(call: Any) -> None:
+    with pytest.raises(phix.errors.ArgumentError, match=r"apply_.*: an axis is an int, found 1"):
+        call(pn.zeros((2, 3)))

@@ -19,11 +19,18 @@ from phix.core.errors import ArgumentError, ShapeError
 Function = Callable[..., Any]
 
 
+def _axis_of(name: str, axis: Any, rank: int) -> int:
+    try:
+        return axis_of(axis, rank)
+    except TypeError:
+        raise ArgumentError(f"{name}: an axis is an int, found {axis!r:.80}") from None
+
+
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     """``func1d`` of each vector along an axis; its results stand where that was. It is called
     once, under ``vmap``."""
     x = tensor(arr)
-    at = axis_of(axis, x.ndim)
+    at = _axis_of("apply_along_axis", axis, x.ndim)
 
     def of_vector(v: Any) -> Any:
         return tensor(func1d(v, *args, **kwargs))
@@ -41,9 +48,9 @@ def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
     """``func(a, axis)`` over one axis after the other; those that it leaves out are kept as 1."""
     x = tensor(a)
     for axis in axes if isinstance(axes, Sequence) else (axes,):
-        found = tensor(func(x, axis_of(axis, x.ndim)))
+        found = tensor(func(x, _axis_of("apply_over_axes", axis, x.ndim)))
         if found.ndim == x.ndim - 1:
-            found = expand_dims(found, axis_of(axis, x.ndim))
+            found = expand_dims(found, _axis_of("apply_over_axes", axis, x.ndim))
         if found.ndim != x.ndim:
             raise ShapeError(f"apply_over_axes: {x.meta} became {found.meta}")
         x = found

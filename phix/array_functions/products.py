@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from phix.array_functions.arrangement import moveaxis
 from phix.array_functions.arrangement import ravel as flat
 from phix.array_functions.numpy_arguments import axes_of, of_truths, refuse, tensor
 from phix.core import dtypes as dt
-from phix.core.errors import ShapeError
+from phix.core.errors import ArgumentError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
@@ -53,10 +53,16 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """The sums of products over axes of both: the last and the first ``axes``, or two lists."""
     x, y = tensor(a), tensor(b)
+    axes = axes.tolist() if isinstance(axes, (np.ndarray, np.generic)) else axes
     if isinstance(axes, int):
         found = ops.tensordot(x, y, range(x.ndim - axes, x.ndim), range(axes))
-    else:
+    elif isinstance(axes, Sequence) and len(axes) == 2:
         found = ops.tensordot(x, y, axes_of(axes[0], x.ndim), axes_of(axes[1], y.ndim))
+    else:
+        raise ArgumentError(
+            f"tensordot: axes is an int, or two axes or lists of them, of a and of b, "
+            f"found {axes!r:.80}"
+        )
     return of_truths(found, x, y)
 
 
