@@ -14,6 +14,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core import foreign, places, pytrees
 from phix.core.arrays import plain_array
+from phix.core.dims import Dim
 from phix.core.errors import (
     ArgumentError,
     DTypeError,
@@ -181,6 +182,8 @@ def _array(data: Any) -> np.ndarray:
 def _tensor(data: Any, place: Place | None, keep: bool) -> Any:
     if isinstance(data, TensorBase):
         return strong(data)
+    if isinstance(data, Dim):
+        return _of_dim(data, dt.DEFAULT_INT)
     if isinstance(data, (list, tuple)) and holds_tensors(data):
         return stacked(data)
     found = places.storage_of(data, keep)
@@ -192,6 +195,11 @@ def _tensor(data: Any, place: Place | None, keep: bool) -> Any:
     if keep and not isinstance(data, _MAKES_ITS_OWN):
         array = np.array(array, order="C")
     return tensor_of(array)
+
+
+def _of_dim(dim: Dim, dtype: Any) -> Any:
+    """The tensor of a size that is known when the program runs."""
+    return call_op("full", attrs=((), dim, dtype, None))
 
 
 # What an array of these shows is the array's alone.
@@ -214,7 +222,7 @@ def lent_tensor(data: Any, place: Place | None = None) -> Any:
 
 
 def holds_tensors(data: Any) -> bool:
-    """Whether a list or tuple, or one in it, has a tensor among its elements.
+    """Whether a list or tuple, or one in it, has a tensor, or an unknown size, among its elements.
 
     Raises:
         ArgumentError: lists are nested too deeply.
@@ -225,7 +233,7 @@ def holds_tensors(data: Any) -> bool:
 
 def _holds_tensors(data: Any) -> bool:
     kinds = set(map(type, data))
-    if any(issubclass(kind, TensorBase) for kind in kinds):
+    if any(issubclass(kind, (TensorBase, Dim)) for kind in kinds):
         return True
     nested = any(issubclass(kind, (list, tuple)) for kind in kinds)
     return nested and any(isinstance(v, (list, tuple)) and _holds_tensors(v) for v in data)
@@ -268,6 +276,7 @@ def _elements(data: Any) -> Iterator[Any]:
 def _stacked(data: Any, dtype: Any) -> Any:
     rows = [
         v.to_dtype(dtype) if isinstance(v, Weak)
+        else _of_dim(v, dtype) if isinstance(v, Dim)
         else v if isinstance(v, TensorBase) or not isinstance(v, (list, tuple, *_NUMBERS))
         else _stacked(v, dtype) if isinstance(v, (list, tuple)) and _holds_tensors(v)
         else np.asarray(v, dtype)
@@ -310,6 +319,8 @@ def _copied(data: Any, dtype: Any, place: Any) -> Any:
     there = places.as_place(place)
     if isinstance(data, (list, tuple)) and holds_tensors(data):
         data = stacked(data, wanted)
+    if isinstance(data, Dim):
+        data = _of_dim(data, wanted or dt.DEFAULT_INT)
     if not isinstance(data, TensorBase):
         data = foreign.without_gradients(data)
         on_device = places.storage_of(data, copy=True)

@@ -8,6 +8,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import indexing
 from phix.core.conversion import holds_tensors, home, owned_tensor, stacked, values_of
+from phix.core.dims import Dim
 from phix.core.errors import TensorIndexError
 from phix.core.hints import missing_update
 from phix.core.later import call_op
@@ -75,6 +76,8 @@ class IndexedUpdate:
         x = self.x
         if isinstance(values, (list, tuple)) and holds_tensors(values):
             values = stacked(values, x.dtype)
+        elif isinstance(values, Dim):
+            values = owned_tensor(values)
         elif not isinstance(values, TensorBase):
             values = owned_tensor(values_of(values, x.dtype), home((x,)))
         values = values.astype(x.dtype) if values.dtype != x.dtype else values
