@@ -54,12 +54,15 @@ class Transforms(Protocol):
         invariant: Sequence[bool],
         saveable: Callable[[Equation], bool] | None = None,
         inside: bool = False,
+        given: Sequence[bool] | None = None,
     ) -> Split:
         """Reverse mode with respect to the active inputs.
 
         What depends on nothing but the invariant inputs is computed again, not kept, but for the
         outputs of equations that are ``saveable``. ``inside``: the graph is one of an equation's,
         where no size may get out that is found inside; so what has such dims is computed again.
+        ``given``: the backward takes no notice of the other cotangents of float outputs, which are
+        zero, so nothing is multiplied by them; it takes and the forward gives what it would anyway.
         """
 
     def batch(

@@ -18,6 +18,7 @@ from phix.core.graph import (
     copied,
     is_effect,
     map_attrs,
+    map_entries,
     plain_symbol,
     symbols_of,
     without_effects,
@@ -28,6 +29,7 @@ from phix.interpreters import batch as batching
 from phix.interpreters import jet, ranks, stage
 from phix.interpreters import jvp as forward
 from phix.interpreters import vjp as reverse
+from phix.interpreters.equal_calls import attr_key
 
 Function = Callable[..., Sequence[Any]]
 Saveable = Callable[[Equation], bool]
@@ -78,6 +80,7 @@ def split(
     invariant: Sequence[bool],
     saveable: Saveable | None = None,
     inside: bool = False,
+    given: Sequence[bool] | None = None,
 ) -> Split:
     """One graph of values and cotangents together, cut where the cotangents come in."""
     count = len(graph.inputs)
@@ -85,21 +88,54 @@ def split(
     cts = [a.meta for a in graph.outputs if dt.is_differentiable(a.meta.dtype)]
 
     def joint(*args: Any) -> list[Any]:
-        inputs, given = args[:count], iter(args[count:])
+        inputs = args[:count]
 
         def of_active(*chosen: Any) -> Sequence[Any]:
             supply = iter(chosen)
             return graph(*(next(supply) if a else x for a, x in zip(active, inputs)))
 
         outs, pull = reverse.vjp(of_active, [x for a, x in zip(active, inputs) if a])
-        seeds = [next(given) if dt.is_differentiable(o.dtype) else None for o in outs]
-        return [*outs, *pull(seeds)]
+        floats = [dt.is_differentiable(o.dtype) for o in outs]
+        grads = pull(_seeds(args[count:], floats))
+        if given is None:
+            return [*outs, *grads]
+        less = [ct if g else None for ct, g in zip(args[count:], given)]
+        return [*outs, *grads, *pull(_seeds(less, floats))]
 
     traced = stage.trace(joint, [*metas, *cts])
-    cut = _Cut(traced, count, len(graph.outputs), invariant, saveable)
-    if inside:
-        cut.varying -= {v for v in cut.varying if cut.bound & _symbols(v)}
-    return cut.split()
+    sizes = (count, len(graph.outputs), sum(active))
+    cut = _Cut(traced, sizes, invariant, saveable, inside)
+    if given is None:
+        return cut.split(cut.grads)
+    merged, same = _merged(traced)
+    less = _Cut(merged, sizes, invariant, saveable, inside)
+    return less.fewer_of(cut, same) or cut.split(cut.grads)
+
+
+def _seeds(cts: Sequence[Any], floats: Sequence[bool]) -> list[Any]:
+    """The cotangents of all outputs, of those of the floats."""
+    supply = iter(cts)
+    return [next(supply) if is_float else None for is_float in floats]
+
+
+def _merged(joint: Graph) -> tuple[Graph, dict[Any, Any]]:
+    """What both ways back make anew is made once, so that one finds in the other's residuals what
+    it needs; and which variable each that is gone equals."""
+    known: dict[Any, tuple[Variable, ...]] = {}
+    same: dict[Any, Any] = {}
+    equations: list[Equation] = []
+    for e in joint.equations:
+        e = replace(e, inputs=map_entries(lambda a: same.get(a, a), e.inputs))
+        if e.op.has_graphs or e.op.binds_dim or is_effect(e):
+            equations.append(e)
+            continue
+        variables = known.setdefault((e.op, e.inputs, attr_key(e.attrs)), e.variables)
+        if variables is e.variables:
+            equations.append(e)
+        else:
+            same.update(zip(e.variables, variables))
+    outputs = tuple(same.get(a, a) for a in joint.outputs)
+    return Graph(joint.inputs, joint.constants, tuple(equations), outputs), same
 
 
 def _symbols(variable: Variable) -> set[dm.Symbol]:
@@ -112,14 +148,17 @@ class _Cut:
     def __init__(
         self,
         joint: Graph,
-        count: int,
-        outs: int,
+        sizes: tuple[int, int, int],
         invariant: Sequence[bool],
         saveable: Saveable | None,
+        inside: bool,
     ) -> None:
+        count, outs, active = sizes
         self.joint = joint
         self.inputs, self.cts = joint.inputs[:count], joint.inputs[count:]
-        self.outs, self.grads = joint.outputs[:outs], joint.outputs[outs:]
+        self.outs, grads = joint.outputs[:outs], joint.outputs[outs:]
+        # of all cotangents, and of those that are given
+        self.grads, self.fewer = grads[:active], grads[active:]
         binding = (e for e in joint.equations if e.op.binds_dim)
         self.bound = {s for e in binding for s in dm.symbols(e.attrs[0])}
         loose = {v for v, i in zip(self.inputs, invariant) if not i}
@@ -129,6 +168,8 @@ class _Cut:
             for e in joint.equations:
                 if not self.is_late(e) and saveable(e):
                     self.varying.update(e.variables)
+        if inside:
+            self.varying -= {v for v in self.varying if self.bound & _symbols(v)}
 
     def reached(self, seeds: set[Any]) -> set[Any]:
         found = set(seeds)
@@ -140,25 +181,48 @@ class _Cut:
     def is_late(self, equation: Equation) -> bool:
         return any(a in self.late for a in equation.atoms)
 
-    def split(self) -> Split:
+    def split(self, grads: Sequence[Any]) -> Split:
         early = [e for e in self.joint.equations if not self.is_late(e)]
-        loose: set[Any] = set()
-        backward, needed = self.backward(loose)
-        while more := self.loose_symbols(backward, needed) - loose:
-            loose |= more  # what binds them may need other dims in turn
-            backward, needed = self.backward(loose)
-        residuals = self.residuals(backward, needed)
-        kept = tuple(i for i, v in enumerate(self.inputs) if v in needed)
+        backward, needed = self.settled(grads)
+        residuals, kept = self.residuals(backward, needed), self.kept(needed)
         constants: tuple[Constant, ...] = self.joint.constants
         forward = Graph(self.inputs, constants, tuple(early), (*self.outs, *residuals))
         inputs = (*(self.inputs[i] for i in kept), *residuals, *self.cts)
-        back = Graph(inputs, constants, tuple(backward), self.grads)
+        back = Graph(inputs, constants, tuple(backward), tuple(grads))
         return Split(stage.finish(copied(forward)), stage.finish(copied(back)), kept)
 
-    def backward(self, loose: set[Any]) -> tuple[list[Equation], set[Any]]:
+    def kept(self, needed: set[Any]) -> tuple[int, ...]:
+        return tuple(i for i, v in enumerate(self.inputs) if v in needed)
+
+    def fewer_of(self, whole: _Cut, same: dict[Any, Any]) -> Split | None:
+        """The way back from the cotangents that are given, of what all of them would need; None if
+        it needs more."""
+        found = whole.split(whole.grads)
+        backward, needed = self.settled(self.fewer)
+        held = [same.get(v, v) for v in whole.residuals(*whole.settled(whole.grads))]
+        own = {*self.residuals(backward, needed), *(self.inputs[i] for i in self.kept(needed))}
+        inputs = [*(self.inputs[i] for i in found.kept), *held, *self.cts]
+        if not own.issubset(inputs):
+            return None
+        inputs = [
+            Variable(f"unused_{n}", v.meta) if v in inputs[:n] else v for n, v in enumerate(inputs)
+        ]
+        back = Graph(tuple(inputs), self.joint.constants, tuple(backward), tuple(self.fewer))
+        return replace(found, backward=stage.finish(copied(back)))
+
+    def settled(self, grads: Sequence[Any]) -> tuple[list[Equation], set[Any]]:
+        """The equations that run backward to these, and all they need."""
+        loose: set[Any] = set()
+        backward, needed = self.backward(grads, loose)
+        while more := self.loose_symbols(backward, needed) - loose:
+            loose |= more  # what binds them may need other dims in turn
+            backward, needed = self.backward(grads, loose)
+        return backward, needed
+
+    def backward(self, grads: Sequence[Any], loose: set[Any]) -> tuple[list[Equation], set[Any]]:
         """The equations that run backward, and all they need; they bind the ``loose`` dims anew."""
         backward: list[Equation] = []
-        needed = {a for a in self.grads if isinstance(a, Variable)}
+        needed = {a for a in grads if isinstance(a, Variable)}
         for e in reversed(self.joint.equations):
             late = self.is_late(e)
             binds = e.op.binds_dim and not loose.isdisjoint(dm.symbols(e.attrs[0]))

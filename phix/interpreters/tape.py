@@ -175,10 +175,12 @@ def _cotangents(record: Record, grads: dict[int, Any]) -> list[Any]:
     rule = record.pull
     none = (False,) * len(record.outputs)
     may_lack = rule.adjoint.may_lack if isinstance(rule, BackwardRule) else none
+    takes_none = getattr(rule, "takes_none", False)
 
     def cotangent(pair: Any) -> Any:
         found = dense(grads.pop(pair[0], None))
-        return zeros(pair[1]) if found is None and pair[1] is not None else found
+        lacks = found is None and pair[1] is not None
+        return zeros(pair[1]) if lacks and not takes_none else found
 
     return [
         tuple(map(cotangent, e)) if isinstance(e, list)

@@ -12,21 +12,25 @@ from phix.core import rules
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor, check_alike
-from phix.core.transforms import transforms
+from phix.core.transforms import Split, transforms
 from phix.primitives.flat import (
     Metas,
+    alike,
     are_floats,
     are_given,
     batch_size,
     cut,
     expanded,
+    lacking,
     metas_of,
     or_zeros,
     results,
     select,
     spread,
+    takes_none,
     zeros,
 )
+from phix.primitives.reaching import only, reaching
 
 
 # -- branch --------------------------------------------------------------------------------------
@@ -113,11 +117,16 @@ def branch_jvp(primals: Any, tangents: Any, branches: tuple[Graph, ...]) -> Any:
     return outs, spread(outs_t, are_floats(outs))
 
 
+def _splits(branches: Sequence[Graph], on: list[bool], given: Any) -> list[Split]:
+    none = [False] * len(on)
+    return [transforms().split(g, on, none, inside=True, given=given) for g in branches]
+
+
 @rules.vjp("branch")
 def branch_vjp(active: Any, index: Any, operands: Any, branches: tuple[Graph, ...]) -> Any:
     """Each branch keeps residuals of its own, and zeros in the places of the others'."""
     on = list(active[1])
-    splits = [transforms().split(g, on, [False] * len(on), inside=True) for g in branches]
+    splits = _splits(branches, on, None)
     count = len(branches[0].outputs)
     residual_metas = [[a.meta for a in s.forward.outputs[count:]] for s in splits]
 
@@ -135,21 +144,25 @@ def branch_vjp(active: Any, index: Any, operands: Any, branches: tuple[Graph, ..
     outs, residuals = cut(found, count)
     sizes = [len(m) for m in residual_metas]
 
+    @takes_none
     def pull(cts: Any) -> Any:
-        float_cts = select(cts, are_floats(outs))
+        float_cts = or_zeros(cts, outs)
+        given = lacking(select(cts, are_floats(outs)))
+        back = splits if given is None else alike(splits, _splits(branches, on, given))
 
         def backward(number: int) -> Any:
             def run(*args: Any) -> Any:
                 own, rest = cut(args, len(operands))
                 *parts, y = cut(rest, *sizes)
                 kept = [own[i] for i in splits[number].kept]
-                return splits[number].backward(*kept, *parts[number], *y)
+                return back[number].backward(*kept, *parts[number], *y)
 
             return run
 
         every = [*operands, *residuals, *float_cts]
         grads = branched(index, every, [backward(i) for i in range(len(branches))])
-        return None, spread(grads, on)
+        reached = [any(f) for f in zip(*(reaching(g, are_given(cts)) for g in branches))]
+        return None, only(spread(grads, on), reached)
 
     return outs, pull
 

@@ -21,6 +21,7 @@ from phix.core.transforms import transforms
 from phix.primitives.branches import aligned, branched, of_takers
 from phix.primitives.flat import (
     Metas,
+    alike,
     are_floats,
     are_given,
     batch_size,
@@ -35,8 +36,10 @@ from phix.primitives.flat import (
     select,
     spread,
     summable,
+    takes_none,
     zeros,
 )
+from phix.primitives.reaching import only, reached_steps, reaching
 
 
 def _keeps(before: Metas, after: Metas, what: str) -> None:
@@ -168,7 +171,8 @@ def scan_vjp(
     """Forward, each step's residuals are stacked; backward, a scan the other way reads them."""
     on = [are_floats(carry), list(active[1]), list(active[2])]
     fixed = [False] * (len(carry) + len(xs)) + [True] * len(constants)
-    split = transforms().split(body, [*on[0], *on[1], *on[2]], fixed, inside=True)
+    flags = [*on[0], *on[1], *on[2]]
+    split = transforms().split(body, flags, fixed, inside=True)
     count, sizes = len(carry), (len(carry), len(xs))
     kept = [[i - s for i in split.kept if s <= i < e] for s, e in _ranges(*sizes, len(constants))]
 
@@ -182,9 +186,15 @@ def scan_vjp(
         stacked, len(body.outputs) - count, len(split.forward.outputs) - len(body.outputs)
     )
 
+    @takes_none
     def pull(final_ct: Any, ys_ct: Any) -> Any:
-        ct = select(final_ct, on[0])
-        ct_ys = select(ys_ct, are_floats(ys))
+        live = reached_steps(body, are_given((*final_ct, *ys_ct)), count)
+        given = _given(body, live)
+        back = split.backward
+        if given is not None:
+            fewer = transforms().split(body, flags, fixed, inside=True, given=given)
+            back = alike([split], [fewer])[0].backward
+        ct, ct_ys = or_zeros(final_ct, final), or_zeros(ys_ct, ys)
         sums = [zeros(summable(k.meta)) for k in select(constants, on[2])]
         rows = [*carries, *(xs[i] for i in kept[1]), *residuals, *ct_ys]
         whole = [constants[i] for i in kept[2]]
@@ -192,7 +202,7 @@ def scan_vjp(
 
         def backward(*args: Any) -> list[Any]:
             c, total, own, res, y, k = cut(args, *sizes)
-            grads = split.backward(*own, *k, *res, *c, *y)
+            grads = back(*own, *k, *res, *c, *y)
             g_c, g_x, g_k = cut(grads, len(c), sum(on[1]))
             return [*g_c, *(t + of_dtype(g, t) for t, g in zip(total, g_k)), *g_x]
 
@@ -201,9 +211,17 @@ def scan_vjp(
         found, g_xs = ops.scan([*ct, *sums], rows, [*whole, *closed], graph, length, not reverse)
         g_carry, g_sums = cut(found, len(ct))
         g_constants = list(map(of_dtype, g_sums, select(constants, on[2])))
-        return spread(g_carry, on[0]), spread(g_xs, on[1]), spread(g_constants, on[2])
+        grads = (*spread(g_carry, on[0]), *spread(g_xs, on[1]), *spread(g_constants, on[2]))
+        reached = [*live[:count], *reaching(body, live)[count:]]
+        return cut(only(grads, reached), count, len(xs))
 
     return (final, ys), pull
+
+
+def _given(body: Graph, live: Sequence[bool]) -> tuple[bool, ...] | None:
+    """Of which float results of a step there are cotangents; None if of all."""
+    floats = select(live, are_floats(out_metas(body)))
+    return None if all(floats) else tuple(floats)
 
 
 def _ranges(*sizes: int) -> list[tuple[int, int]]:
@@ -327,6 +345,7 @@ def while_vjp(active: Any, carry: Any, constants: Any, cond: Graph, body: Graph)
         (active[0], (False,) * len(xs), active[1]), carry, xs, constants, body, length, False
     )
 
+    @takes_none
     def pull_carry(cts: Any) -> Any:
         g_carry, _, g_constants = pull(cts, ())
         return g_carry, g_constants[: len(g_constants) - len(xs)]

@@ -11,6 +11,7 @@ from phix.core import dtypes as dt
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph, solve_dims
 from phix.core.meta import MetaTensor, covers
+from phix.core.transforms import Split
 
 Metas = tuple[MetaTensor, ...]
 
@@ -65,6 +66,27 @@ def or_zeros(tangents: Sequence[Any], like: Sequence[Any]) -> list[Any]:
         zeros(x.meta) if t is None else t
         for t, x in zip(tangents, like)
         if dt.is_differentiable(x.dtype)
+    ]
+
+
+def takes_none(pull: Any) -> Any:
+    """Have the tape give None for a cotangent of an output that nothing came from, not zeros: what
+    is 0 times a slope that is infinite is no derivative."""
+    pull.takes_none = True
+    return pull
+
+
+def lacking(cts: Sequence[Any]) -> tuple[bool, ...] | None:
+    """Which cotangents of several are there; None if all are."""
+    given = tuple(are_given(cts))
+    return None if all(given) else given
+
+
+def alike(before: Sequence[Split], found: Sequence[Split]) -> list[Split]:
+    """Those found, where they take what those before do; otherwise those before."""
+    return [
+        f if f.kept == b.kept and metas_of(f.backward.inputs) == metas_of(b.backward.inputs) else b
+        for b, f in zip(before, found)
     ]
 
 

@@ -27,9 +27,13 @@ from phix.primitives.flat import (
     batch_size,
     cut,
     expanded,
+    lacking,
+    or_zeros,
     select,
     spread,
+    takes_none,
 )
+from phix.primitives.reaching import only, reaching
 
 BindGraph = Callable[[Sequence[Any], Graph], Any]  # binds an op that calls a graph
 
@@ -160,18 +164,21 @@ def _carriers(graph: Graph, split: Split) -> tuple[int, ...]:
     return tuple(found)
 
 
-def split_graph(graph: Graph, on: tuple[bool, ...]) -> Pair:
+Given = tuple[bool, ...] | None
+
+
+def split_graph(graph: Graph, on: tuple[bool, ...], given: Given = None) -> Pair:
     """Forward and backward of the graph, and the inputs that the backward takes first."""
 
     def make() -> Pair:
-        split = transforms().split(graph, on, [False] * len(on))
+        split = transforms().split(graph, on, [False] * len(on), given=given)
         carriers = _carriers(graph, split)
         fresh = tuple(Variable(f"size_{i}", graph.inputs[i].meta) for i in carriers)
         back = split.backward
         back = Graph((*fresh, *back.inputs), back.constants, back.equations, back.outputs)
         return closed_over(split.forward), closed_over(back), (*carriers, *split.kept)
 
-    found: Pair = _remembered(graph, ("vjp", on), make)
+    found: Pair = _remembered(graph, ("vjp", on, given), make)
     return found
 
 
@@ -189,11 +196,11 @@ def _saveable(policy: Any) -> Saveable:
     return answer
 
 
-def checkpoint_graph(graph: Graph, on: tuple[bool, ...], policy: Any) -> Pair:
+def checkpoint_graph(graph: Graph, on: tuple[bool, ...], policy: Any, given: Given = None) -> Pair:
     """As ``split_graph``, but nothing is kept that the policy does not name."""
 
     def make() -> Pair:
-        split = transforms().split(graph, on, [True] * len(on), _saveable(policy))
+        split = transforms().split(graph, on, [True] * len(on), _saveable(policy), given=given)
         carriers = _carriers(graph, split)
         inputs = split.backward.inputs
         floats = sum(are_floats([a.meta for a in graph.outputs]))
@@ -208,7 +215,7 @@ def checkpoint_graph(graph: Graph, on: tuple[bool, ...], policy: Any) -> Pair:
         back = _traced(backward, metas)
         return closed_over(split.forward), back, (*carriers, *split.kept)
 
-    found: Pair = _remembered(graph, ("checkpoint", on, policy), make)
+    found: Pair = _remembered(graph, ("checkpoint", on, policy, given), make)
     return found
 
 
@@ -234,16 +241,25 @@ def _jvp(call: BindGraph, primals: Any, tangents: Any, graph: Graph) -> Any:
     return outs, spread(out_ts, made.flags)
 
 
-def _vjp(call: BindGraph, pair: Pair, on: Any, operands: Any, graph: Graph) -> Any:
-    forward, backward, kept = pair
+def _vjp(
+    call: BindGraph, split: Callable[[Given], Pair], on: Any, operands: Any, graph: Graph
+) -> Any:
+    forward, backward, kept = split(None)
     found = forward.run(call, operands)
     outs, residuals = cut(found, len(graph.outputs))
     floats = are_floats(outs)
     held = [*(operands[i] for i in kept), *residuals]
 
+    @takes_none
     def pull(cts: Any) -> Any:
-        grads = backward.run(call, [*held, *select(cts, floats)])
-        return (spread(grads, on),)
+        given = lacking(select(cts, floats))
+        run = backward
+        if given is not None:
+            _, less, own = split(given)
+            takes = [x.meta for x in held] if own == kept else []
+            run = less if _input_metas(less.graph)[: len(held)] == takes else backward
+        grads = run.run(call, [*held, *or_zeros(cts, outs)])
+        return (only(spread(grads, on), reaching(graph, are_given(cts))),)
 
     return outs, pull
 
@@ -261,7 +277,7 @@ def call_jvp(primals: Any, tangents: Any, graph: Graph) -> Any:
 @rules.vjp("call")
 def call_vjp(active: Any, operands: Any, graph: Graph) -> Any:
     on = tuple(active[0])
-    return _vjp(ops.call, split_graph(graph, on), on, operands, graph)
+    return _vjp(ops.call, lambda given: split_graph(graph, on, given), on, operands, graph)
 
 
 @rules.batch("call")
@@ -281,8 +297,11 @@ def checkpoint_jvp(primals: Any, tangents: Any, graph: Graph, policy: Any) -> An
 @rules.vjp("checkpoint")
 def checkpoint_vjp(active: Any, operands: Any, graph: Graph, policy: Any) -> Any:
     on = tuple(active[0])
-    pair = checkpoint_graph(graph, on, policy)
-    return _vjp(_checkpointed(policy), pair, on, operands, graph)
+
+    def split(given: Given) -> Pair:
+        return checkpoint_graph(graph, on, policy, given)
+
+    return _vjp(_checkpointed(policy), split, on, operands, graph)
 
 
 @rules.batch("checkpoint")
