@@ -4,7 +4,8 @@
 prints the seed and the graph of each that goes wrong. Slices, pads, rolls, views with more axes and
 fewer, sums and scans of small tensors, of which one dim is often 1, in loops and branches: what
 passes over graphs and loops join, put elsewhere or leave out. Values, gradients and products with
-Hessians of the scan, compiled, are those of loops of Python over the steps. All in float64.
+Hessians of the scan, compiled, are those of loops of Python over the steps. In float64, of one
+seed in three some of it in float32; parts of steps move numbers of other dtypes, integers too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tests.machine_code import unoptimised
 CARRIES = ((2, 2), (3,), (2, 3), (1, 2), (), (4,), (2, 1))
 INPUTS = ((2, 2), (2,), (3, 1), ())
 MOST = 60  # elements of what grows
+WITHIN = {"float64": 1e-9, "float32": 1e-4}  # of the narrowest dtype that is carried
 OPTIMISED = 6  # LLVM does all it can for one seed in so many
 
 
@@ -159,7 +161,7 @@ def a_loop(draw: Draw, x: Any, y: Any, axis: int) -> Any:
         new = (ops.sin(carry) + 0.5 * x, 0.6 * carry * x + turned, 0.5 * turned - carry)[kind]
         return new, carry + x
 
-    start = fit(y, tuple(x.shape[1:]))
+    start = ops.cast(fit(y, tuple(x.shape[1:])), x.dtype)
     if draw.plain:
         last, found = in_python(row, start, (x,), backwards, unpacks=True)
     else:
@@ -183,11 +185,27 @@ def a_while_loop(draw: Draw, x: Any, y: Any, axis: int) -> Any:
 
 @move
 def a_branch(draw: Draw, x: Any, y: Any, axis: int) -> Any:
-    is_large, y = ops.sum(x) > 0.0613, fit(y, x.shape)
+    is_large, y = ops.sum(x) > 0.0613, ops.cast(fit(y, x.shape), x.dtype)
     one, other = (lambda x, y: 0.5 * x + y), (lambda x, y: ops.flip(x, [axis]) * y)
     if draw.plain:
         return ops.where(is_large, one(x, y), other(x, y))
     return phix.cond(is_large, one, other, x, y)
+
+
+@move
+def in_another_dtype(draw: Draw, x: Any, y: Any, axis: int) -> Any:
+    """A move of the rounded numbers. Those of few bits are no sums of several: of integers."""
+    dtype = ("float32", "int32", "int64", "bfloat16", "float16", "bool", "complex128")[
+        draw.below(7)
+    ]
+    moves = (a_slice, a_pad, a_shift, a_roll, a_flip, a_concat, a_view)
+    moved = moves[draw.below(len(moves))]
+    if dtype in ("bfloat16", "float16"):
+        x, y = ops.stop_gradient(x), ops.stop_gradient(y)
+    made = moved(draw, ops.cast(4.0 * x, dtype), ops.cast(4.0 * y, dtype), axis)
+    if made is None:
+        return None
+    return 0.25 * ops.cast(ops.real(made) if dtype == "complex128" else made, x.dtype)
 
 
 def in_python(
@@ -233,7 +251,9 @@ class Program:
         shapes = [[kinds[k] for k in rng.integers(0, len(kinds), rng.integers(1, most))]
                   for kinds, most in ((CARRIES, 4), (INPUTS, 3))]  # fmt: skip
         self.length, self.is_reversed = int(rng.integers(1, 4)), bool(rng.integers(2))
-        self.carry = tuple(rng.normal(size=s) for s in shapes[0])
+        kinds = ["float64"] if self.seed % 3 else ["float64", "float32"]
+        self.carry = tuple(rng.normal(size=s).astype(rng.choice(kinds)) for s in shapes[0])
+        self.within = max(WITHIN[str(c.dtype)] for c in self.carry)
         self.inputs = tuple(rng.normal(size=(self.length, *s)) for s in shapes[1])
         names = [*MOVES] * 2 + ["of two"] * len(MOVES) + ["of one"] * (len(MOVES) // 2)
         self.steps = [(names[rng.integers(len(names))], rng.integers(0, 1 << 30, 8))
@@ -253,7 +273,8 @@ class Program:
                 values += [] if made is None else [made]
         last = values[::-1]
         out = tuple(0.7 * fit(last[k % len(last)], c.shape) for k, c in enumerate(self.carry))
-        return out, fit(values[len(values) // 2], (2, 2))
+        out = tuple(ops.cast(new, c.dtype) for new, c in zip(out, self.carry))
+        return out, ops.cast(fit(values[len(values) // 2], (2, 2)), "float64")
 
     def by_scan(self, carry: Any, inputs: Any) -> Any:
         return phix.scan(self.step, carry, inputs, reverse=self.is_reversed)
@@ -289,22 +310,22 @@ class Outcome:
         return f"seed {p.seed}\n{phix.make_graph(p.step)(p.carry, read)}\n{self.error}"
 
 
-def _compare(what: str, found: Any, expected: Any) -> None:
+def _compare(p: Program, what: str, found: Any, expected: Any) -> None:
     for a, b in zip(phix.tree.leaves(found), phix.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9, err_msg=what)
+        np.testing.assert_allclose(a, b, rtol=p.within, atol=p.within, err_msg=what)
 
 
 def _check(p: Program) -> None:
     given = phix.tree.map(phix.to_tensor, (p.carry, p.inputs))
     steps, scan = p.by_steps, p.by_scan
     expected, slope = steps(*given), slopes(steps)(*given)
-    _compare("a scan", scan(*given), expected)
-    _compare("a compiled scan", phix.jit(scan)(*given), expected)
-    _compare("compiled steps", phix.jit(steps)(*given), expected)
-    _compare("gradients of a scan", phix.jit(slopes(scan))(*given), slope)
-    _compare("gradients of steps", phix.jit(slopes(steps))(*given), slope)
+    _compare(p, "a scan", scan(*given), expected)
+    _compare(p, "a compiled scan", phix.jit(scan)(*given), expected)
+    _compare(p, "compiled steps", phix.jit(steps)(*given), expected)
+    _compare(p, "gradients of a scan", phix.jit(slopes(scan))(*given), slope)
+    _compare(p, "gradients of steps", phix.jit(slopes(steps))(*given), slope)
     if p.seed % 3 == 0:
-        ways = phix.tree.map(lambda x: np.stack([np.cos(x), 0.5 - x]), given)
+        ways = phix.tree.map(lambda x: np.stack([np.cos(x), 0.5 - np.asarray(x)]), given)
 
         def along(run: Callable[..., Any]) -> Callable[[Any], Any]:
             return lambda way: phix.jvp(slopes(run), given, way)[1]
@@ -314,7 +335,7 @@ def _check(p: Program) -> None:
 
         found = phix.jit(phix.vmap(along(scan)))(ways)
         for k in range(2):
-            _compare("second derivatives", lane(found, k), along(steps)(lane(ways, k)))
+            _compare(p, "second derivatives", lane(found, k), along(steps)(lane(ways, k)))
 
 
 def run_draw(seed: int) -> Outcome:

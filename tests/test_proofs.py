@@ -19,6 +19,7 @@ import random_moves
 import random_networks
 import random_programs
 import random_sizes
+import random_states
 import random_updates
 
 # What is drawn, the share of the time it takes, and in how many tests, so that workers share it.
@@ -28,7 +29,8 @@ DRAWN: dict[str, tuple[Callable[[int], Any], float, int]] = {
     "graphs": (random_graphs.run_draw, 0.1, 2),
     "moves": (random_moves.run_draw, 0.1, 2),
     "sizes": (random_sizes.run_draw, 0.1, 2),
-    "updates": (random_updates.run_draw, 0.1, 2),
+    "updates": (random_updates.run_draw, 0.05, 1),
+    "states": (random_states.run_draw, 0.05, 1),
     "windows": (drawn_windows.run_draw, 0.1, 2),
     "attributes": (drawn_attributes.run_draw, 0.1, 2),
 }

@@ -285,6 +285,21 @@ def test_what_a_loop_fills_may_take_the_memory_of_what_is_done_with() -> None:
     assert not list(slot_check.faults([start, first, use_a, runs, use_b], [[a, b]]))
 
 
+def test_a_size_is_the_same_in_all_turns_of_a_loop() -> None:
+    """In the first turn an inner loop was taken to fill its rows, and in the second not to run."""
+    a, b, flag = buffer("t0", 4), buffer("t1", 4, 4), buffer("t2", dtype=dt.bool_)
+    row = Buffer("r0", dt.float32, (4,), "slice", base=b, index=sc.var("s0"))
+    first, use_a, use_b = step([X], [a]), step([a], [OUT]), step([b], [OUT])
+
+    def turns(extent: sc.Expr) -> list[str]:
+        filling = ir.ForStep(row.index, extent, [step([X], [row])])
+        around = ir.WhileStep([step([X], [flag])], flag, [first, use_a, filling, use_b])
+        return list(slot_check.faults([around], [[a, b]]))
+
+    assert not turns(sc.var("n"))
+    assert turns(load(buffer("t3", dtype=dt.int64), ir.ZERO))  # may run once, and then not
+
+
 def test_loops_over_rows_made_by_a_product_are_compiled() -> None:
     """A scan's results may lie where what it goes over was made."""
 
