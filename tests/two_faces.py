@@ -9,6 +9,7 @@ import numpy as np
 
 import phix
 from phix import ops
+from phix.core import dtypes
 
 Values = list[Any]
 MOST = 61  # what is not an integer stays below that, and so is exact
@@ -242,6 +243,46 @@ class OfPhix(Face):
         f = phix.custom_vjp(body)
         f.defvjp(lambda *v: (body(*v), v), lambda kept, slopes: tuple(slopes))
         return f(*values)
+
+
+class OfSteps(OfPhix):
+    """In phix, loops, branches and lanes those of Python: what derivatives are to be."""
+
+    def scan(self, body: Callable[..., Any], carry: Values, xs: Any, back: bool) -> Any:
+        found: Values = [None] * xs.shape[0]
+        for i in range(len(found))[:: -1 if back else 1]:
+            carry, found[i] = body(carry, xs[i])
+        return carry, self.stack(found)
+
+    def fori(self, turns: Any, body: Callable[..., Any], values: Values) -> Any:
+        for i in range(int(turns)):
+            values = body(self.number(i), values)
+        return values
+
+    def while_loop(self, unfinished: Any, body: Any, values: Values) -> Any:
+        while bool(unfinished(values)):
+            values = body(values)
+        return values
+
+    def cond(self, is_so: Any, one: Any, other: Any, *values: Any) -> Any:
+        return one(*values) if bool(is_so) else other(*values)
+
+    def switch(self, which: Any, branches: Values, *values: Any) -> Any:
+        return branches[int(which)](*values)
+
+    def vmap(self, body: Callable[..., Any], axis: int, *values: Any) -> Any:
+        rows = [ops.unbind(v, axis) for v in values]
+        made = [body(*row) for row in zip(*rows)]
+        return [ops.stack(column, axis) for column in zip(*made)]
+
+    def wrap(self, kind: str, body: Callable[..., Any], *values: Any) -> Any:
+        made = body(*values)
+        if kind != "custom_vjp":
+            return made
+        return [  # slopes go by
+            x + ops.stop_gradient(new - x) if dtypes.is_differentiable(self.dtype(x)) else new
+            for x, new in zip(values, made)
+        ]
 
 
 class OfNumpy(Face):
