@@ -44,8 +44,8 @@ def _convolved(name: str, a: Any, v: Any, mode: str, is_turned: bool) -> Any:
         raise ShapeError(f"{name} takes vectors, found {x.meta} and {y.meta}")
     dtype = dt.promote(x.dtype, y.dtype)
     if dtype in (dt.float16, dt.bfloat16):  # as in products of matrices, the sum alone is rounded
-        wide = (w.astype(dt.float32) for w in (x, y))
-        return _convolved(name, *wide, mode, is_turned).astype(dtype)
+        wide = x.astype(dt.float32), y.astype(dt.float32)
+        return _convolved(name, wide[0], wide[1], mode, is_turned).astype(dtype)
     x, y = (ops.reshape(w.astype(dtype), [-1]) for w in (x, y))
     n, m = x.shape[0], y.shape[0]
     if dm.is_zero(n) or dm.is_zero(m):
