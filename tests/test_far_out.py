@@ -187,3 +187,23 @@ def test_logcumsumexp_of_rows_far_apart(row: list[float], reverse: bool) -> None
         np.testing.assert_allclose(make(phix.grad(by_scan))(x), slope, rtol=1e-13, atol=1e-300)
         found = make(phix.hessian(by_scan))(x)
         np.testing.assert_allclose(found, second, rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e4, -1e4, 1e8])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_shares_of_large_numbers_keep_their_digits(dtype: str, level: float) -> None:
+    """Slopes are those of differences, whose digits the sum, level + log(...), has no room for."""
+    x = (np.array([0.0, 0.5, 1.0, 2.0]) + level).astype(dtype)
+    parts = np.exp(x.astype("float64") - level)
+    share = np.divide.outer(parts, np.cumsum(parts))  # [element, of how many]
+    weights = np.arange(1.0, 5).astype(dtype)
+    tolerance = 20 * np.finfo(dtype).eps
+
+    def total(x: Any) -> Any:
+        return ops.sum(ops.logcumsumexp(x, 0) * weights)
+
+    expected = np.triu(share) @ weights
+    for make in (lambda f: f, phix.jit):
+        found = make(phix.grad(lambda x: ops.logsumexp(x, [0])))(x)
+        np.testing.assert_allclose(found, share[:, -1], rtol=tolerance)
+        np.testing.assert_allclose(make(phix.grad(total))(x), expected, rtol=tolerance)

@@ -276,10 +276,14 @@ def logsumexp(x: Any, axis: Any, keepdim: bool, reduce_all: bool) -> Any:
     """log(sum(exp(x - m))) + m for the largest element m, or for 0 where that is infinite."""
     if any(dm.is_zero(x.meta.dims[a]) for a in axis):
         return ops.full(reduced_dims(x.meta, axis, keepdim), float("-inf"), x.dtype)
-    top = largest(x, axis)
-    top = ops.where(ops.isinf(top), 0.0, top)
+    top = _top(x, axis)
     total = ops.log(ops.sum(ops.exp(x - top), axis, keepdim=True)) + top
     return total if keepdim else ops.reshape(total, reduced_dims(x.meta, axis, False))
+
+
+def _top(x: Any, axis: Any) -> Any:
+    top = largest(x, axis)
+    return ops.where(ops.isinf(top), 0.0, top)
 
 
 @rules.decompose("logsumexp_grad")
@@ -287,10 +291,13 @@ def logsumexp(x: Any, axis: Any, keepdim: bool, reduce_all: bool) -> Any:
 def logsumexp_grad(
     x: Any, out: Any, out_grad: Any, axis: Any, keepdim: bool, reduce_all: bool
 ) -> Any:
-    """exp(x - out), which is 0 where every x is -inf."""
-    level = ops.where(ops.isinf(out) & (out < 0), 0.0, out)
-    share = ops.exp(x - restored(level, x, axis, keepdim))
-    return restored(out_grad, x, axis, keepdim) * share
+    """exp(x - m) / sum(exp(x - m)), which is 0 where every x is -inf. exp(x - out) would lose the
+    digits that out, m + log(...), has no place for."""
+    if any(dm.is_zero(x.meta.dims[a]) for a in axis):
+        return ops.full(x.meta.dims, 0.0, x.dtype)
+    terms = ops.exp(x - ops.stop_gradient(_top(x, axis)))
+    total = ops.sum(terms, axis, keepdim=True)
+    return restored(out_grad, x, axis, keepdim) * (terms / ops.where(total == 0, 1.0, total))
 
 
 # -- reduce_as ---------------------------------------------------------------------------------

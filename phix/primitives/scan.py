@@ -183,35 +183,42 @@ def logcumsumexp(x: Any, axis: int, flatten: bool, exclusive: bool, reverse: boo
         shape = x.meta.dims
     if reverse:
         x = ops.flip(x, (axis,))
-    top = ops.cummax(x, axis)[0]
-    top = ops.where(ops.isinf(top), 0.0, top)
-    decay = _exp_of_fall(neighbour(top, axis, 1) - top)
-    out = top + ops.log(ops.linear_recurrence(decay, ops.exp(x - top), axis, False))
+    top, _, total = _sums_of_exp(x, axis)
+    out = top + ops.log(total)
     if exclusive:
         out = before(out, axis, False, float("-inf"))
     return ops.reshape(ops.flip(out, (axis,)) if reverse else out, shape)
 
 
-def _exp_of_fall(change: Any) -> Any:
-    """exp of a change that is none above 0, but where 0 stands for -inf, or at the edge, which
-    nobody reads: infinity there would be nan in what follows, and in derivatives."""
-    return ops.exp(ops.where(change > 0, 0.0, change))
+def _sums_of_exp(x: Any, axis: int) -> tuple[Any, Any, Any]:
+    """m, the largest so far; exp(m_{k-1} - m_k); and s, as ``logcumsumexp`` has them."""
+    top = ops.stop_gradient(ops.cummax(x, axis)[0])
+    top = ops.where(ops.isinf(top), 0.0, top)
+    # a change is none above 0, but where 0 stands for -inf, or at the edge, which nobody reads:
+    # infinity there would be nan in what follows, and in derivatives
+    change = neighbour(top, axis, 1) - top
+    decay = ops.exp(ops.where(change > 0, 0.0, change))
+    return top, decay, ops.linear_recurrence(decay, ops.exp(x - top), axis, False)
 
 
 @rules.decompose("logcumsumexp_grad")
 def logcumsumexp_grad(
     x: Any, out: Any, out_grad: Any, axis: int, flatten: bool, exclusive: bool, reverse: bool
 ) -> Any:
-    """exp(x_k - out_k) u_k with u_k = g_k + exp(out_k - out_{k+1}) u_{k+1}: no factor above 1."""
+    """exp(x_k - m_k) / s_k u_k, u_k = g_k + exp(m_k - m_{k+1}) s_k / s_{k+1} u_{k+1}: these are
+    exp(x_k - out_k) and exp(out_k - out_{k+1}), none above 1, with the digits that out has no place
+    for."""
     shape = x.meta.dims
     if flatten or not x.ndim:
         x, axis = ops.reshape(x, (x.meta.size,)), 0
         out_grad = ops.reshape(out_grad, x.meta.dims)
     if exclusive:
-        out = ops.logcumsumexp(x, axis, False, False, reverse)
         out_grad = before(out_grad, axis, not reverse, 0)
-    out = ops.reshape(out, x.meta.dims)
-    level = ops.where(ops.isinf(out), 0.0, out)
-    decay = _exp_of_fall(level - neighbour(level, axis, 1 if reverse else -1))
-    gathered = ops.linear_recurrence(decay, out_grad, axis, not reverse)
-    return ops.reshape(ops.exp(x - level) * gathered, shape)
+    if reverse:
+        x, out_grad = ops.flip(x, (axis,)), ops.flip(out_grad, (axis,))
+    top, decay, total = _sums_of_exp(x, axis)
+    divisor = ops.where(total == 0, 1.0, total)
+    ratio = total * neighbour(decay / divisor, axis, -1)
+    gathered = ops.linear_recurrence(ratio, out_grad, axis, True)
+    found = ops.exp(x - top) / divisor * gathered
+    return ops.reshape(ops.flip(found, (axis,)) if reverse else found, shape)
