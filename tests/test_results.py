@@ -183,7 +183,7 @@ def in_loop(x):
 PROGRAMS = {
     "kernel": lambda x: ops.sort(2.0 * x, 0).sum(),
     "kernel in a loop": in_loop,
-    "product": lambda x: ops.matmul(x.reshape([64, -1]), x.reshape([-1, 64])).sum(),
+    "product": lambda x: ops.matmul(x.reshape([2048, -1]), x.reshape([-1, 2048])).sum(),
     "parts": lambda x: in_loop(x) + ops.sort(x - 1.0, 0)[0] + ops.cumsum(x, 0)[-1],
 }
 
@@ -201,7 +201,7 @@ name = sys.argv[1]
 settings = dict(most_steps=1, steps_of_a_part=2, most_nested_loops=0) if name == "parts" else {}
 with phix.debug.settings(**settings):
     f = phix.jit(PROGRAMS[name], input_spec=[phix.spec(["n"], "float32")])
-    little, much = (ops.full([n], 1.0) for n in (640, 1 << 25))
+    little, much = (ops.full([n], 1.0) for n in (4096, 1 << 25))
     found, sizes = f(little).item(), []
     for room in range(100, 1000, 50):
         with with_room(room << 20):

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from phix.kernels.cpu import product_panels as panels
 from phix.kernels.cpu.product_panels import ARGUMENTS, DEPTH, LEAST_SHARED, X, Y, fields
-from phix.kernels.cpu.tiles import Text, Tile
+from phix.kernels.cpu.tiles import LINE, Text, Tile
 
 # Bytes of the largest part, and of the terms that come before the next; the fewest of these.
 PART, NEAREST, LEAST_DEPTH = 32 << 10, 24 << 10, 48
+# Bytes of an operand that a second cache and its fetching ahead bring in time.
+NEAR = 1 << 20
 
 
 def is_chosen(t: Text, tile: Tile) -> str:
@@ -90,7 +92,12 @@ def span_job(kind: str, size: int, tile: Tile) -> str:
             y = _Operand(t, Y, tile.widths, "column_panels", packed_y, (q, depth), y_lies)
             x.pack()
             y.pack()
+            tiles = t.op("mul", y.panels, x.panels)
+            shares = [(operand, operand.share(tiles)) for operand in (x, y)]
             with t.loop(0, y.panels) as j, t.loop(0, x.panels) as p:
+                number = t.op("add", t.op("mul", j, x.panels), p)
+                for operand, share in shares:
+                    operand.ask_for(number, share)
                 (row, height, a, step, inner), (column, width, b, _, pitch) = x.panel(p), y.panel(j)
                 to = t.at(part, t.op("mul", row, wide), column)
                 t.put(
@@ -111,7 +118,7 @@ class _Operand:
         self.t, self.widths, self.packed, self.lies = t, widths, packed, lies
         self.first, self.depth = terms
         self.x, _, self.count, self.row, self.inner, _ = fields(t, *names)
-        (self.panels,) = fields(t, panels_of)
+        self.panels, self.every = fields(t, panels_of, "k")
 
     def pack(self) -> None:
         t = self.t
@@ -122,6 +129,22 @@ class _Operand:
                 f"i64 {count}, i64 {self.depth}, ptr {self._moved(at)}, "
                 f"i64 {panels.width_of(t, count, self.widths)})"
             )
+
+    def share(self, tiles: str) -> str:
+        """The lines of the next terms that are asked for with each tile; none of what is near."""
+        t = self.t
+        is_far = t.let(f"icmp sgt i64 {t.op('mul', self.every, self.inner)}, {NEAR // t.size}")
+        lines = t.op("sdiv", t.op("mul", self.depth, self.inner), LINE // t.size)
+        return t.let(f"select i1 {is_far}, i64 {t.op('add', t.op('sdiv', lines, tiles), 1)}, i64 0")
+
+    def ask_for(self, number: str, share: str) -> None:
+        """Have lines of the next terms come, of which a tile reads little in many places."""
+        t, line = self.t, LINE // self.t.size
+        start = t.op("mul", t.op("add", self.first, self.depth), self.inner)
+        first = t.op("mul", number, share)
+        with t.loop(first, t.op("add", first, share)) as n:
+            place = t.at(self.x, t.op("add", start, t.op("mul", n, line)))
+            t.put(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
 
     def panel(self, number: str) -> tuple[str, str, str, str, str]:
         """Its first row or column, how many of these a tile has, its address, and its strides."""

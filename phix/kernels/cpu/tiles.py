@@ -12,7 +12,7 @@ from phix.kernels.cpu import units
 
 # What LLVM calls a dtype, and its bytes.
 KINDS = {"float32": ("float", 4), "float64": ("double", 8)}
-_LINE = 64  # bytes of a cache line
+LINE = 64  # bytes of a cache line
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ def _ask_for(t: Text, rows: int, width: int) -> None:
     last = t.op("sub", "%rows", 1)
     for r in range(rows):
         to = t.at("%to", t.op("mul nsw", "%lead", t.least(str(r), last)))
-        for at in range(0, width, _LINE // t.size):
+        for at in range(0, width, LINE // t.size):
             t.put(f"call void @llvm.prefetch.p0(ptr {t.at(to, at)}, i32 1, i32 3, i32 1)")
 
 
