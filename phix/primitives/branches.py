@@ -26,6 +26,7 @@ from phix.primitives.flat import (
     or_zeros,
     results,
     select,
+    split_inside,
     spread,
     takes_none,
     zeros,
@@ -119,7 +120,7 @@ def branch_jvp(primals: Any, tangents: Any, branches: tuple[Graph, ...]) -> Any:
 
 def _splits(branches: Sequence[Graph], on: list[bool], given: Any) -> list[Split]:
     none = [False] * len(on)
-    return [transforms().split(g, on, none, inside=True, given=given) for g in branches]
+    return [split_inside(g, on, none, given) for g in branches]
 
 
 @rules.vjp("branch")

@@ -34,6 +34,7 @@ from phix.primitives.flat import (
     out_metas,
     results,
     select,
+    split_inside,
     spread,
     summable,
     takes_none,
@@ -172,7 +173,7 @@ def scan_vjp(
     on = [are_floats(carry), list(active[1]), list(active[2])]
     fixed = [False] * (len(carry) + len(xs)) + [True] * len(constants)
     flags = [*on[0], *on[1], *on[2]]
-    split = transforms().split(body, flags, fixed, inside=True)
+    split = split_inside(body, flags, fixed)
     count, sizes = len(carry), (len(carry), len(xs))
     kept = [[i - s for i in split.kept if s <= i < e] for s, e in _ranges(*sizes, len(constants))]
 
@@ -192,8 +193,7 @@ def scan_vjp(
         given = _given(body, live)
         back = split.backward
         if given is not None:
-            fewer = transforms().split(body, flags, fixed, inside=True, given=given)
-            back = alike([split], [fewer])[0].backward
+            back = alike([split], [split_inside(body, flags, fixed, given)])[0].backward
         ct, ct_ys = or_zeros(final_ct, final), or_zeros(ys_ct, ys)
         sums = [zeros(summable(k.meta)) for k in select(constants, on[2])]
         rows = [*carries, *(xs[i] for i in kept[1]), *residuals, *ct_ys]

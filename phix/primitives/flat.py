@@ -11,7 +11,8 @@ from phix.core import dtypes as dt
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph, solve_dims
 from phix.core.meta import MetaTensor, covers
-from phix.core.transforms import Split
+from phix.core.tensor import Tracer
+from phix.core.transforms import Split, transforms
 
 Metas = tuple[MetaTensor, ...]
 
@@ -80,6 +81,21 @@ def lacking(cts: Sequence[Any]) -> tuple[bool, ...] | None:
     """Which cotangents of several are there; None if all are."""
     given = tuple(are_given(cts))
     return None if all(given) else given
+
+
+def split_inside(
+    graph: Graph, active: Sequence[bool], invariant: Sequence[bool], given: Any = None
+) -> Split:
+    """The reverse mode of an equation's graph, kept with it unless it holds tracers of today: where
+    loops stand inside loops, each is asked for by all around, for all cotangents and for some."""
+    key = ("split", tuple(active), tuple(invariant), given)
+    found: Split | None = graph.memo.get(key)
+    if found is None:
+        found = transforms().split(graph, active, invariant, inside=True, given=given)
+        constants = (*found.forward.constants, *found.backward.constants)
+        if not any(isinstance(c.value, Tracer) for c in constants):
+            graph.memo[key] = found
+    return found
 
 
 def alike(before: Sequence[Split], found: Sequence[Split]) -> list[Split]:
