@@ -24,6 +24,7 @@ from phix.primitives.window_spans import (
     largest,
     sizes,
     sliding,
+    summed,
     whole,
     within,
 )
@@ -91,7 +92,7 @@ def _adaptively(x: Any, counts: Any, data_format: str, pooling_type: str) -> Any
     if pooling_type == "max":
         return ops.max(gathered(x, spans, -math.inf), within(spans))
     wide = widened(x)
-    total = ops.sum(gathered(wide, spans, 0), within(spans))
+    total = summed(wide, spans)
     return as_dtype(total / sizes(spans, x.ndim, wide.dtype), x.dtype)
 
 
@@ -140,7 +141,7 @@ def lp_pool2d(x: Any, *given: Any) -> Any:
         total = ops.sum(powers, spatial(x, p.data_format), keepdim=True)
     elif p.is_adaptive:
         spans = _adaptive_spans(x, p.kernel_size, p.data_format)
-        total = ops.sum(gathered(powers, spans, 0), within(spans))
+        total = summed(powers, spans)
     else:
         windows = Windows(
             x, p.kernel_size, p.strides, p.paddings, p.ceil_mode, p.data_format, p.algorithm

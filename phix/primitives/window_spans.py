@@ -67,6 +67,13 @@ def gathered(x: Any, spans: Sequence[Spans], fill: Any) -> Any:
     return ops.where(is_in, x, ops.full((), fill, x.dtype))
 
 
+def summed(x: Any, spans: Sequence[Spans]) -> Any:
+    """The sums of the windows of x, axis by axis: what windows share is added up once."""
+    for span in reversed(spans):
+        x = ops.sum(gathered(x, [span], 0), span.axis + 1)
+    return x
+
+
 def within(spans: Sequence[Spans]) -> list[int]:
     """The axes of what :func:`gathered` gives that lie within a window."""
     return [span.axis + number + 1 for number, span in enumerate(spans)]

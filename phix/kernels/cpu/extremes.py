@@ -18,7 +18,7 @@ from phix.core.records import dataclass
 from phix.kernels.cpu import jit
 from phix.kernels.cpu.instructions import TYPES
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.nodes import Assign, Declare, For
+from phix.kernels.loops.nodes import Assign, Declare, For, Statement
 from phix.kernels.scalar.language import Expr
 
 _EXTREMES = ("maximum", "minimum")
@@ -33,25 +33,27 @@ class Extreme:
     fn: str
 
 
-def of(loop: For) -> Extreme | None:
-    """What a loop finds, if that is one extreme."""
-    if loop.kind != "reduction" or len(loop.body) != 1:
-        return None
-    (step,) = loop.body
+def of(loop: For) -> list[Extreme]:
+    """What a loop finds, if that is nothing but extremes that are found sooner as those of ints."""
+    every = [_extreme(s) for s in loop.body] if loop.kind == "reduction" else []
+    found = [e for e in every if e is not None and e.target.dtype in jit.dtypes_with_keys()]
+    targets = {e.target for e in found}
+    read = ir.expressions([Declare(e.element, e.element) for e in found])
+    is_apart = len(targets) == len(loop.body) and targets.isdisjoint(read)
+    return found if is_apart else []
+
+
+def _extreme(step: Statement) -> Extreme | None:
     if not isinstance(step, Assign) or len(step.targets) != 1:
         return None
     (target,), (value,) = step.targets, step.values
     others = [a for a in value.args if a is not target]
     if value.fn not in _EXTREMES or len(others) != 1:
         return None
-    is_apart = target not in ir.expressions([Declare(others[0], others[0])])
-    return Extreme(target, others[0], value.fn) if is_apart else None
+    return Extreme(target, others[0], value.fn)
 
 
 # -- keys ------------------------------------------------------------------------------------------
-def has_keys(found: Extreme) -> bool:
-    """Whether an extreme of floats is found sooner as that of ints."""
-    return found.target.dtype in jit.dtypes_with_keys()
 
 
 def _types(found: Extreme) -> tuple[str, str]:

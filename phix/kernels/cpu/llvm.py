@@ -279,10 +279,7 @@ class _Printer:
 
     def _for(self, loop: ir.For) -> None:
         extent, first = self.index(loop.extent), self.index(loop.start)
-        found = extremes.of(loop)
-        key = ""
-        if found is not None and extremes.has_keys(found):
-            key = extremes.begin(self, found, self.value(found.target))
+        keys = [(e, extremes.begin(self, e, self.value(e.target))) for e in extremes.of(loop)]
         self.count += 1
         number = self.count
         index, head, end = f"%i{number}", f"loop{number}", f"end{number}"
@@ -301,10 +298,11 @@ class _Printer:
         phi = len(self.lines)
         self.lines.append("")
         self.open.append(loop.index)
-        if found is not None and key:
+        if keys:
             with self._scope():
-                values = [self.value(e) for e in extremes.elements(found)]
-                extremes.take(self, found, key, values)
+                for found, key in keys:
+                    values = [self.value(e) for e in extremes.elements(found)]
+                    extremes.take(self, found, key, values)
         else:
             self.access = APART_IN_LANES if is_of_lanes(loop) else ""
             self._inner(loop.body)
@@ -316,7 +314,7 @@ class _Printer:
         start, back = f"[{first}, %{before}]", f"[{index}.next, %{self.label}]"
         self.lines[phi] = f"  {index} = phi i64 {start}, {back}"
         self._start(end)
-        if found is not None and key:
+        for found, key in keys:
             kind, value = ins.TYPES[found.target.dtype], extremes.end(self, found, key)
             self.lines.append(f"  store {kind} {value}, ptr {self.slots[found.target]}")
         extremes.hide(self, loop)

@@ -76,7 +76,7 @@ class Rows:
         self.loops = [s for s in outer.body if isinstance(s, For)]
         self.written = ir.writes(outer.body)
         self.scalars = {s.target for s in outer.body if isinstance(s, Declare)}
-        self.own: dict[Buffer, int] = {b: kernel.locals[b].data for b in _own(kernel, outer)}
+        self.own: dict[Buffer, int] = {b: kernel.locals[b].data for b in own_memory(kernel, outer)}
 
     @staticmethod
     def of(kernel: Kernel, s: Statement) -> Rows | None:
@@ -101,7 +101,7 @@ class Rows:
                 return False
             places = {
                 self._row_of(at, s if isinstance(s, For) else None)
-                for s in self.outer.body for at in _indices([s], buffer)
+                for s in self.outer.body for at in indices_of([s], buffer)
             }  # fmt: skip
             if buffer not in self.own and (len(places) != 1 or None in places):
                 return False
@@ -138,7 +138,7 @@ class Rows:
     def is_separable(self, loop: For) -> bool:
         """Whether each statement may be run for all elements of the row before the next one."""
         for buffer in ir.writes(loop.body):
-            places = list(set(_indices(loop.body, buffer)))
+            places = list(set(indices_of(loop.body, buffer)))
             form = linear_form(places[0]) if len(places) == 1 else None
             if form is None or form[0].get(loop.index) != UNIT:
                 return False
@@ -253,7 +253,7 @@ def _is_nest(outer: For) -> bool:
     return is_enough and any(isinstance(x, Assign) for s in inner for x in s.body)
 
 
-def _own(kernel: Kernel, outer: For) -> set[Buffer]:
+def own_memory(kernel: Kernel, outer: For) -> set[Buffer]:
     """Memory that each row fills before it reads any, and that nothing else of the kernel has."""
     inside, every = _touched(outer.body), _touched(kernel.body)
     found: set[Buffer] = set()
@@ -281,7 +281,7 @@ def _touched(body: list[Statement]) -> Counter[Buffer]:
     return found
 
 
-def _indices(body: list[Statement], buffer: Buffer) -> Iterator[Expr]:
+def indices_of(body: list[Statement], buffer: Buffer) -> Iterator[Expr]:
     yield from (s.indices[0] for s in ir.walk(body) if isinstance(s, Store) and s.buffer is buffer)
     yield from (load.args[0] for load in ir.loads(body) if load.data is buffer)
 

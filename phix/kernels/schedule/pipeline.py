@@ -78,6 +78,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("joined_rows", "cpu.joined_rows"),
         LoopPass("distributed_rows", "cpu.distributed_rows"),
         LoopPass("overlapping_vectors", "cpu.row_vectors"),
+        LoopPass("rows_together", "cpu.rows_together"),
     ),
     # One thread, and memory of Python's: what is printed for people to read.
     "numba": (
