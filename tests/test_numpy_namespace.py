@@ -131,6 +131,20 @@ def test_sizes_may_be_unknown(case: str) -> None:
         np.testing.assert_allclose(called(s, x), run(np, case, s=s, x=x), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("ddof", (1, 3))
+def test_covariances_of_too_few_samples_have_no_sign(ddof: int) -> None:
+    def called(x: Any) -> Any:
+        return pn.cov(x, rowvar=False, ddof=ddof)
+
+    compiled = phix.jit(called, input_spec=[phix.spec(["n", 2], "float64")])
+    for count in (5, 2, 1, 0):
+        x = np.sin(np.arange(2.0 * count)).reshape(count, 2)
+        expected = np.cov(x, rowvar=False, ddof=ddof)
+        np.testing.assert_allclose(called(x), expected)
+        np.testing.assert_allclose(compiled(x), expected)
+
+
 def test_shapes_with_a_zero_are_of_empty_arrays() -> None:
     full, empty = pn.ones((3, 4)), pn.ones((0, 4))
     for x, shape in ((full, (0,)), (full, (0, 12)), (empty, (-1, 0))):

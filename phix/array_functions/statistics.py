@@ -7,6 +7,7 @@ from typing import Any
 
 from phix import ops
 from phix.array_functions.numpy_arguments import floating, with_dtype
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ShapeError
 
@@ -53,7 +54,8 @@ def cov(
 
 
 def _freedom(count: Any) -> Any:
-    return max(count, 0) if isinstance(count, (int, float)) else count
+    """At least 0, as NumPy has it: of fewer samples than ddof nothing is known, with no sign."""
+    return max(count, 0) if isinstance(count, float) else dm.maximum(count, 0)
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
