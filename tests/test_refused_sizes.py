@@ -120,3 +120,19 @@ def test_derivatives_say_how_two_sizes_are_declared_equal() -> None:
         phix.jit(along, input_spec=[phix.spec(["n"]), phix.spec(["m"])])(A, B)
     one = phix.jit(along, input_spec=[phix.spec(["n"], "float64")] * 2)
     np.testing.assert_allclose(one(A, B), np.cos(A) * B)
+
+
+@pytest.mark.parametrize("order", (1, 2))
+def test_slopes_of_too_few_samples_are_refused_for_unknown_dims_too(order: int) -> None:
+    def slopes(x: Any) -> Any:
+        return phix.numpy.gradient(x, axis=0, edge_order=order)
+
+    compiled = phix.jit(slopes, input_spec=[phix.spec(["n", 2], "float64")])
+    for n in range(5):
+        x = np.sin(np.arange(2.0 * n)).reshape(n, 2)
+        if n > order:
+            np.testing.assert_allclose(compiled(x), np.gradient(x, axis=0, edge_order=order))
+            continue
+        for call in (slopes, compiled):
+            with pytest.raises(ShapeError):
+                call(x)

@@ -151,6 +151,11 @@ def _cut(x: Any, axis: int, start: Any, stop: Any) -> Any:
     return x[(slice(None),) * axis + (slice(start, stop),)]
 
 
+def _one(x: Any, axis: int, index: int) -> Any:
+    """The elements there, which must be some: a size that is not known yet is looked at later."""
+    return ops.unsqueeze(x[(slice(None),) * axis + (index,)], [axis])
+
+
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """The slopes along the axes by central differences, at the ends by one-sided ones; varargs
     are the distances of samples, or their coordinates."""
@@ -186,8 +191,8 @@ def _slopes(x: Any, at: int, step: Any, order: int) -> Any:
     else:
         first = last = second = other = step
         inner = 0.5 * (high - low) / step
-    ends = [_cut(x, at, k, k + 1) for k in range(order + 1)]
-    tail = [_cut(x, at, -k - 1, -k or None) for k in range(order + 1)]
+    ends = [_one(x, at, k) for k in range(order + 1)]
+    tail = [_one(x, at, -k - 1) for k in range(order + 1)]
     if order == 1:
         start, end = (ends[1] - ends[0]) / first, (tail[0] - tail[1]) / last
     else:
