@@ -43,6 +43,22 @@ def test_no_row_is_of_a_name_that_is_there() -> None:
     assert not [n for n in synonyms.OF_TENSORS if hasattr(X, n) and n not in of_traced_tensors]
 
 
+def test_what_is_proposed_for_slices_at_run_time_works_traced() -> None:
+    """In a loop, as a cache of keys is filled: there i is no number that Python knows."""
+    taken, written = (synonyms.NAMES[n] for n in ("dynamic_slice", "dynamic_update_slice"))
+
+    def fill(x: Any, i: Any) -> tuple[Any, Any]:
+        scope = {"x": x, "i": i, "n": 2, "values": -x[:2], "phix": phix}
+        return eval(written, scope), eval(taken, scope)
+
+    last, parts = phix.jit(lambda x: phix.scan(fill, x, phix.arange(3)))(np.arange(1.0, 6.0))
+    x = np.arange(1.0, 6.0)
+    for i in range(3):
+        np.testing.assert_array_equal(parts[i].numpy(), x[i : i + 2])
+        x[i : i + 2] = -x[:2]
+    np.testing.assert_array_equal(last.numpy(), x)
+
+
 @pytest.mark.parametrize(
     ("path", "proposed"),
     [

@@ -108,8 +108,11 @@ NAMES: dict[str, str] = {
     "debug_nans": "phix.debug.nans()", "experimental": "phix.pure_callback, phix.sparse, phix.jet",
     "io_callback": "phix.debug.callback(f, x)", "custom_gradient": "phix.custom_vjp(f)",
     "defvjp": "phix.custom_vjp(f)", "dot_general":
-    "phix.ops.einsum([x, y], text)", "dynamic_slice": "x[i:i + n], or phix.ops.gather(x, index)",
-    "dynamic_update_slice": "x.at[i:i + n].set(values)", "select": "phix.ops.where(m, x, y)",
+    "phix.ops.einsum([x, y], text)", "dynamic_slice": "x[i + phix.arange(n)]",
+    # with a slice, i would have to be known while tracing
+    "dynamic_update_slice": "x.at[i + phix.arange(n)].set(values)",
+    "dynamic_slice_in_dim": "x[i + phix.arange(n)]", "dynamic_update_slice_in_dim":
+    "x.at[i + phix.arange(n)].set(values)", "select": "phix.ops.where(m, x, y)",
     "fori": "phix.fori_loop(low, high, body, x)", "associative": "phix.associative_scan(f, xs)",
     "conv_general_dilated": "phix.nn.functional.conv2d(x, weight)", "top_k": "phix.ops.topk(x, k)",
     "index_update": "x.at[index].set(value)", "segment_sum": "phix.ops.segment_pool(x, ids)",
