@@ -18,7 +18,8 @@ import numpy as np
 
 from benchmarks.peers import Call, leaves
 
-# A repeat is made of enough calls to last this long, in seconds.
+# A repeat is made of enough calls to last this long, in seconds, behind as many that are not timed:
+# the caches hold what others read, and cores that have slept take some calls to come to speed.
 _SPAN = 0.005
 # Threads of the contender before may still be waiting for work, in a loop that keeps a core busy
 # (OpenMP's do for some milliseconds, OpenBLAS's for a tenth of a second at times): what follows
@@ -164,7 +165,7 @@ def time_calls(
                 continue
             settle()
             if counts[name] > 1 or number < 3:
-                call()  # the caches hold what others read
+                _time(call, counts[name])
             times[name].append(_time(call, counts[name]))
             spent[name] += times[name][-1] * counts[name]
     return [summary(row, name, found) for name, found in times.items()]

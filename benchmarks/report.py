@@ -1,8 +1,9 @@
 """The table of the README: ``python -m benchmarks.report FILE [FILE ...]``.
 
 The files are what ``python -m benchmarks --json FILE`` wrote; of a row that several hold, the last
-counts. The section goes between its two marks in README.md, or where there are none yet, before
-the section "Where things are".
+counts, or with ``--lowest`` the lowest time of each contender in any of them. The section goes
+between its two marks in README.md, or where there are none yet, before the section "Where things
+are".
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ BEFORE = "## Where things are"
 _SHOWN = ("jax", "torch", "numpy")
 
 
-def read(files: Iterable[Path]) -> tuple[dict[str, Any], list[Measurement]]:
-    """The machine of the last file, and the measurements of all."""
+def read(files: Iterable[Path], every: bool = False) -> tuple[dict[str, Any], list[Measurement]]:
+    """The machine of the last file, and the measurements of all; of a row the last, or ``every``."""
     rows: dict[str, list[Measurement]] = {}
     machine: dict[str, Any] = {}
     for file in files:
@@ -34,7 +35,8 @@ def read(files: Iterable[Path]) -> tuple[dict[str, Any], list[Measurement]]:
         found: dict[str, list[Measurement]] = {}
         for each in content["measurements"]:
             found.setdefault(each["row"], []).append(Measurement(**each))
-        rows |= found
+        for row, some in found.items():
+            rows[row] = [*rows.get(row, []), *some] if every else some
     return machine, [m for some in rows.values() for m in some]
 
 
@@ -111,7 +113,7 @@ def write(files: Iterable[Path], readme: Path = README, lowest: bool = False) ->
     """Put the section of these files into ``readme``."""
     load_rows()
     text = readme.read_text(encoding="utf-8")
-    readme.write_text(inserted(text, section(*read(files), lowest)), encoding="utf-8")
+    readme.write_text(inserted(text, section(*read(files, every=lowest), lowest)), encoding="utf-8")
 
 
 def main() -> None:

@@ -192,6 +192,9 @@ def test_the_last_file_counts(tmp_path: Path) -> None:
     machine, merged = report.read(files)
     assert {(m.row, m.median) for m in merged} == {("row", 2.0), ("only 1", 1.0), ("only 2", 1.0)}
     assert machine["numpy"] == np.__version__
+    _, every = report.read(files, every=True)
+    assert sorted(m.median for m in every if m.row == "row") == [1.0, 2.0]
+    assert harness.by_row(every, lowest=False)["row"]["phix"] == 1.0
 
 
 def test_every_port_has_a_row_beside_jax_and_stands_in_the_table() -> None:
