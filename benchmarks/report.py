@@ -26,7 +26,7 @@ _SHOWN = ("jax", "torch", "numpy")
 
 
 def read(files: Iterable[Path], every: bool = False) -> tuple[dict[str, Any], list[Measurement]]:
-    """The machine of the last file, and the measurements of all; of a row the last, or ``every``."""
+    """The machine of the last file, and the measurements; of a row the last, or ``every``."""
     rows: dict[str, list[Measurement]] = {}
     machine: dict[str, Any] = {}
     for file in files:

@@ -260,7 +260,7 @@ def own_memory(kernel: Kernel, outer: For) -> set[Buffer]:
     read: set[Buffer] = set()
     for s in outer.body:
         for x in s.body if isinstance(s, For) else [s]:
-            read |= {load.data for root in ir.roots(x) for load in root.loads}
+            read |= {load.data for load in ir.loads([x])}
             if not isinstance(x, Store) or x.buffer not in kernel.locals or x.buffer in read:
                 continue
             at, size = (s.index, s.extent) if isinstance(s, For) else (ir.ZERO, ir.ONE)

@@ -24,7 +24,7 @@ is written twice: all rows go by the same code, so that none's bits depend on it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -43,7 +43,7 @@ from phix.kernels.loops.nodes import (
     Statement,
     Store,
 )  # fmt: skip
-from phix.kernels.loops.rewriting import Change, change_accesses, replaced, substituted
+from phix.kernels.loops.rewriting import Change, change_accesses, replaced
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule.pipeline import Setting
@@ -99,7 +99,7 @@ class _Kernel:
             part = sc.const(-(-length.data // _ROWS), dt.int64)
         else:
             part = sc.binary("quotient", length + (_ROWS - 1), most)
-        body = _beside(loop.body, self._rows(loop, length, part))
+        body = _beside(loop.body, self._rows(loop, length, part), _together(loop))
         return For(self.fresh, part, body, "reduction")  # parts may overlap
 
     def _rows(self, loop: For, length: Expr, part: Expr) -> list[_Row]:
@@ -128,33 +128,27 @@ class _Row:
 
     def copy(self, s: Statement) -> Statement:
         """A statement as this row has it."""
-        if isinstance(s, Declare):
-            copied: list[Statement] = [
-                Declare(self.known[s.target], substituted(s.value, self.known))
-            ]
-        else:
-            copied = replaced([s], self.known)
+        copied = replaced([s], self.known)
         for inner in ir.walk(copied):
-            if isinstance(inner, Assign):
-                inner.targets = tuple(self.known.get(t, t) for t in inner.targets)
+            if isinstance(inner, Declare):
+                inner.target = self.known[inner.target]
+            elif isinstance(inner, Assign):
+                inner.targets = tuple(self.known[t] for t in inner.targets)
         change_accesses(copied, self.own)
         return copied[0]
 
 
-def _beside(block: list[Statement], rows: list[_Row]) -> list[Statement]:
-    """Each statement of a block for all rows before the next one."""
+def _beside(block: list[Statement], rows: list[_Row], together: Sequence[For]) -> list[Statement]:
+    """Each statement of a block for all rows before the next one; ``together`` those loops that go
+    through all rows at once."""
     found: list[Statement] = []
     for s in block:
-        if isinstance(s, For) and _is_for_all(s):
-            found.append(replace(s, body=_beside(s.body, rows)))
+        if isinstance(s, For) and s in together:
+            inner = [x for x in s.body if isinstance(x, For)]
+            found.append(replace(s, body=_beside(s.body, rows, inner)))
         else:
             found += [row.copy(s) for row in rows]
     return found
-
-
-def _is_for_all(loop: For) -> bool:
-    """Whether one loop along rows goes through several of them."""
-    return loop.kind == "reduction" and _operations(loop) <= _MOST
 
 
 def _operations(loop: For) -> int:
@@ -174,12 +168,17 @@ def _behind(buffer: Buffer, by: int) -> Change:
 # -- which loops -----------------------------------------------------------------------------
 def _are_long_rows(kernel: Kernel, loop: For) -> bool:
     """Whether a loop goes over rows that touch nothing in common, and reduces long ones."""
-    loops = [s for s in loop.body if isinstance(s, For)]
-    together = [s for s in loops if _is_for_all(s)]
+    together = _together(loop)
     if loop.kind != "parallel" or not together or not _are_apart(kernel, loop):
         return False
-    by_row = sum(_operations(s) for s in loops if not _is_for_all(s))
-    return by_row <= _MOST_BY_ROW and all(_is_long(s, loop.index, 1) for s in together)
+    by_row = [s for s in loop.body if isinstance(s, For) and s not in together]
+    return sum(map(_operations, by_row)) <= _MOST_BY_ROW and not any(s.is_vector for s in by_row)
+
+
+def _together(loop: For) -> list[For]:
+    """The loops along a row that are made one for several rows."""
+    inner = (s for s in loop.body if isinstance(s, For))
+    return [s for s in inner if _operations(s) <= _MOST and _is_long(s, loop.index, 1)]
 
 
 def _are_apart(kernel: Kernel, loop: For) -> bool:
@@ -203,13 +202,13 @@ def _moves_with(index: Expr, place: Expr) -> bool:
 
 
 def _is_long(loop: For, row: Expr, times: int) -> bool:
-    """Whether a loop, run so many times, goes through long runs of memory that move with rows."""
-    inner = [s for s in loop.body if isinstance(s, For)]
-    if loop.is_vector or not loop.extent.fn == loop.start.fn == "const":
+    """Whether a loop, run so many times, reduces long runs of memory that move with rows."""
+    if loop.kind != "reduction" or loop.is_vector or not loop.extent.fn == loop.start.fn == "const":
         return False
     length = times * (loop.extent.data - loop.start.data)
+    inner = [s for s in loop.body if isinstance(s, For)]
     if inner:
-        return all(_is_for_all(s) and _is_long(s, row, length) for s in inner)
+        return all(_is_long(s, row, length) for s in inner)
     forms = [linear_form(e.args[0]) for e in ir.loads(loop.body) if len(e.args) == 1]
     is_run = any(f is not None and row in f[0] and f[0].get(loop.index) == UNIT for f in forms)
     return is_run and length >= _LEAST
