@@ -267,6 +267,7 @@ PROGRAMS = {
         lambda x: ops.layer_norm(x, None, None, 1e-5, 1) * 2.0 + ops.exp(x) + ops.exp(x),
         [normal(20, 50)],
     ),
+    "long rows": (lambda x: ops.max(x, 1), [normal(40, 300)]),
     "scatter": (scatter_gradient, [normal(50, 4), np.array([3, 3, 7])]),
     "classes": (class_gradient, [normal(9, 5), np.arange(9) % 5]),
     "loop": (loop_with_a_row, [normal(8, 3)]),

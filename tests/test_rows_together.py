@@ -68,10 +68,9 @@ def test_other_rows_stay(function: Callable[..., Any], shape: tuple[int, ...]) -
     assert text_of(function, array(*shape)) == text_of(function, array(*shape), **OFF)
 
 
-def test_a_few_rows_of_an_unknown_number_go_one_by_one() -> None:
-    lowered = phix.jit(lambda x: ops.max(x, 1)).lower(phix.spec(["n", 200]))
-    text = lowered.as_text("loop ir")
-    assert "if (n >= 32)" in text and "if (n < 32)" in text and text.count("-inf") == 5
+def test_an_unknown_number_of_rows_may_be_a_few() -> None:
+    one = phix.jit(lambda x: ops.max(x, 1)).lower(phix.spec(["n", 200]))
+    assert one.as_text("loop ir").count("-inf") == 1
 
 
 I, J, SUM, ALL = sc.var("i0"), sc.var("i1"), sc.var("a0", dt.float32), sc.var("a1", dt.float32)

@@ -17,8 +17,9 @@ becomes a loop over rows from four parts of the whole, with scalars of their own
         y[i] = a0; y[250 + i] = a1; ...
 
 Loops along a row that reduce nothing, or take many operations, stay loops of one row each, one
-behind the other. Where the rows are not four equal parts, parts overlap, and what two of them have
-is written twice: all rows go by the same code, so that none's bits depend on its place.
+behind the other. An unknown number of rows may be a few, and is left alone. Where the rows are not
+four equal parts, parts overlap, and what two of them have is written twice: all rows go by the same
+code, so that none's bits depend on its place.
 """
 
 from __future__ import annotations
@@ -76,24 +77,15 @@ class _Kernel:
         for at in range(len(block) - 1, -1, -1):
             s = block[at]
             if isinstance(s, For) and _are_long_rows(self.kernel, s):
-                block[at : at + 1] = self._where_there_are_many(s)
+                block[at] = self._of_parts(s)
             elif isinstance(s, (For, ir.If, ir.While)):
                 self.block(s.body)
 
-    def _where_there_are_many(self, loop: For) -> list[Statement]:
-        shared, least = self.kernel.shared, sc.const(_FEWEST, dt.int64)
-        every = loop.extent - loop.start
-        if shared is not None and loop.extent is ir.PIECE_END:
-            every = shared.extent
+    def _of_parts(self, loop: For) -> For:
+        """The loop over several parts at once, of which each piece has as many rows."""
+        shared = self.kernel.shared
+        if loop.extent is ir.PIECE_END and shared is not None:
             self.kernel.shared = replace(shared, grain=math.lcm(shared.grain, _ROWS))
-        if every.fn == "const":
-            return [self._together(loop) if every.data >= _FEWEST else loop]
-        few = replace(loop, body=replaced(loop.body, {}))
-        are_few, are_many = (sc.binary(fn, every, least) for fn in ("lt", "ge"))
-        return [ir.If(are_many, [self._together(loop)]), ir.If(are_few, [few])]
-
-    def _together(self, loop: For) -> For:
-        """The loop over several parts at once."""
         length, most = loop.extent - loop.start, sc.const(_ROWS, dt.int64)
         if length.fn == "const":
             part = sc.const(-(-length.data // _ROWS), dt.int64)
@@ -169,6 +161,10 @@ def _behind(buffer: Buffer, by: int) -> Change:
 def _are_long_rows(kernel: Kernel, loop: For) -> bool:
     """Whether a loop goes over rows that touch nothing in common, and reduces long ones."""
     together = _together(loop)
+    is_piece = loop.extent is ir.PIECE_END and kernel.shared is not None
+    every = kernel.shared.extent if is_piece else loop.extent - loop.start  # type: ignore[union-attr]
+    if every.fn != "const" or every.data < _FEWEST:
+        return False
     if loop.kind != "parallel" or not together or not _are_apart(kernel, loop):
         return False
     by_row = [s for s in loop.body if isinstance(s, For) and s not in together]
