@@ -35,11 +35,15 @@ class Extreme:
 
 def of(loop: For) -> list[Extreme]:
     """What a loop finds, if that is nothing but extremes that are found sooner as those of ints."""
-    every = [_extreme(s) for s in loop.body] if loop.kind == "reduction" else []
+    if loop.kind != "reduction" or not loop.body or _extreme(loop.body[0]) is None:
+        return []
+    every = [_extreme(s) for s in loop.body]
     found = [e for e in every if e is not None and e.target.dtype in jit.dtypes_with_keys()]
+    if len(found) != len(loop.body):
+        return []
     targets = {e.target for e in found}
     read = ir.expressions([Declare(e.element, e.element) for e in found])
-    is_apart = len(targets) == len(loop.body) and targets.isdisjoint(read)
+    is_apart = len(targets) == len(found) and targets.isdisjoint(read)
     return found if is_apart else []
 
 

@@ -28,9 +28,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from typing import NamedTuple
 
 from phix.core import dtypes as dt
-from phix.core.records import dataclass
 from phix.kernels.cpu.row_parts import indices_of, operations, own_memory
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form
@@ -58,8 +58,18 @@ _ROWS, _LEAST, _FEWEST, _MOST, _MOST_BY_ROW = 4, 32, 32, 12, 24
 def rows_together(program: LoopProgram, _: Setting) -> None:
     """The pass: see above."""
     for step in ir.walk_steps(program.steps):
-        if isinstance(step, Kernel):
+        if isinstance(step, Kernel) and _has_rows(step):
             _Kernel(step).block(step.body)
+
+
+def _has_rows(kernel: Kernel) -> bool:
+    """Whether there are loops in a loop that may be one over rows: most kernels have none."""
+    for s in ir.walk(kernel.body):
+        if isinstance(s, For) and s.kind == "parallel":
+            for inner in s.body:
+                if isinstance(inner, For) and inner.kind == "reduction":
+                    return True
+    return False
 
 
 class _Kernel:
@@ -110,8 +120,7 @@ class _Kernel:
         return found
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     """What the index of rows and the scalars of a row are in one of several, and where its own
     memory is."""
 
