@@ -297,6 +297,7 @@ PROGRAMS = {
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
     "many rows": (lambda x, w: ops.tanh(x @ w) @ w.T, [normal(500, 30), normal(30, 40)]),
     "one column": (lambda x, w: x @ w, [normal(40, 30), normal(30, 1)]),
+    "small matrices": (lambda x: ops.svd(x)[1], [normal(9, 4, 3)]),
     "a row": (lambda x, w: x @ w, [normal(1, 300), normal(300, 90)]),
     "columns of one": (lambda x, w: x @ w, [normal(40, 30), normal(6, 30, 1)]),
     "convolution": (
