@@ -53,7 +53,7 @@ def small_thresholds() -> Iterator[None]:
         few = phix.debug.settings(
             least_shared_work=1, shared_run=2, shared_run_inside=2, least_streamed_bytes=0,
             most_streamed_work=1 << 30, tiny_bytes=8, least_freed_bytes=1, block_terms=4,
-            block_rows=2,
+            block_rows=2, least_asked_bytes=0, asked_bytes=8,
         )  # fmt: skip
         stack.enter_context(few)
         yield

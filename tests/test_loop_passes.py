@@ -275,6 +275,7 @@ PROGRAMS: dict[str, tuple[Function, str, Shapes]] = {
     "views": (views, F4, ((4, 3), (3, 3))),
     "short rows": (lambda x: ops.max(x * 2.0, 1), F4, ((3, 19),)),  # a few vectors of any CPU
     "long rows": (lambda x: ops.max(x, 1), F4, ((33, 133),)),  # of more vectors
+    "rows that come again": (lambda x: ops.softmax(x), F4, ((5, 37),)),
     "rows beside a row": (lambda x, b: ops.tanh(x + b) * x, F4, ((70, 5), (5,))),
     "rows of chances": (
         phix.grad(lambda x: ops.sum(ops.log_softmax(x, 1)[:, 1])), F4, ((20, 7),)),
@@ -394,7 +395,7 @@ def test_every_pass_of_the_tables_changes_some_program() -> None:
     changed: set[str] = set()
     names = ("descent", "deep network", "partly read", "carried sums", "views", "layer norm",
              "running totals", "short rows", "long rows", "rows beside a row",
-             "rows of chances", "rolled", "ranks")  # fmt: skip
+             "rows that come again", "rows of chances", "rolled", "ranks")  # fmt: skip
     for name in names:
         changed.update(_proved(name).changed)
         with small_thresholds():

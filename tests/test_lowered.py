@@ -268,6 +268,7 @@ PROGRAMS = {
         [normal(20, 50)],
     ),
     "long rows": (lambda x: ops.max(x, 1), [normal(40, 300)]),
+    "rows that come again": (lambda x: ops.softmax(x), [normal(9, 600)]),
     "scatter": (scatter_gradient, [normal(50, 4), np.array([3, 3, 7])]),
     "classes": (class_gradient, [normal(9, 5), np.arange(9) % 5]),
     "loop": (loop_with_a_row, [normal(8, 3)]),
@@ -345,7 +346,8 @@ SWITCHES = [p.name for p in phix.debug.passes() if p.stage != "places" and p.nam
 @pytest.mark.parametrize("name", SWITCHES)
 def test_a_switch_changes_programs_and_no_result(name):
     changed = []
-    with phix.debug.settings(least_streamed_bytes=1 << 20):  # not tens of megabytes
+    # not tens of megabytes
+    with phix.debug.settings(least_streamed_bytes=1 << 20, least_asked_bytes=1 << 15):
         for program, (function, args) in PROGRAMS.items():
             wanted, texts = whole(program)
             without = phix.jit(function, disable=name)

@@ -73,6 +73,13 @@ class Settings:
     most_streamed_work: float = _program(
         3, "scalar operations a byte", "work up to which a kernel waits for memory"
     )
+    # -- reading ahead
+    least_asked_bytes: int = _program(
+        2 << 20, "bytes", "what a kernel touches that asks for rows ahead: less stays in a cache"
+    )
+    asked_bytes: int = _program(
+        1024, "bytes", "what is asked for at once: a core waits for some twenty lines of 64"
+    )
     # -- memory that is held
     memory_limit: int | None = _program(
         None, "bytes", "temps and results of a jitted function; more is computed again, None: none"

@@ -17,6 +17,7 @@ from phix.kernels.cpu import (
     parallel_callers,
     rank_calls,
     rank_routines,
+    rows_ahead,
     streaming,
     units,
 )
@@ -78,7 +79,7 @@ class _Entry(Steps):
         self.block(segment.steps)
         parts = []
         for library in sorted(module.libraries):
-            own = _declared(library) or streaming.wrapper(library)
+            own = _declared(library) or streaming.wrapper(library) or rows_ahead.wrapper(library)
             text_of, needs = own or _routine(library)
             parts.append(text_of)
             module.declarations |= set(needs.splitlines())

@@ -24,7 +24,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import settings
 from phix.core.records import dataclass
-from phix.kernels.cpu import jit
+from phix.kernels.cpu import jit, rows_ahead
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form
 from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Statement, Store
@@ -37,6 +37,8 @@ from phix.kernels.schedule.pipeline import Setting
 _BLOCK, _LONGEST_ROW = 1024, 4096
 # A fill pays from so small a part of the bytes on that other kernels pay from.
 _FILLED = 4
+# Of a kernel that goes through rows several times, so many times the work: it waits in one of them.
+_AGAIN = 4
 _UNKNOWN_CACHE = 32 << 20  # where the system does not tell
 STREAM = "stream"
 
@@ -91,14 +93,13 @@ def _written_once(program: LoopProgram) -> set[Buffer]:
 
 def _pays(kernel: Kernel, work: Expr, size_of: Callable[[dm.DimLike], Expr]) -> bool:
     """Whether a kernel is known to wait for memory that no cache holds."""
-    count: Expr = ir.ZERO
-    for buffer in {ir.owner(b) for b in ir.writes(kernel.body) | ir.reads(kernel.body)}:
-        if buffer not in kernel.locals:
-            count = count + size_of(dm.product(buffer.dims)) * buffer.dtype.itemsize
-    if count.fn != "const" or work.fn != "const":
+    count = rows_ahead.touched_bytes(kernel, size_of)
+    if count.fn != "const" or work.fn != "const" or count.data < least_bytes():
         return False
     most = settings.current().most_streamed_work * count.data
-    return bool(count.data >= least_bytes() and work.data <= most)
+    if work.data > most:
+        return bool(work.data <= most * _AGAIN and rows_ahead.goes_again(kernel))
+    return True
 
 
 # -- fills ---------------------------------------------------------------------------------------

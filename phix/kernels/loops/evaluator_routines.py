@@ -172,6 +172,10 @@ def _stream(to: Memory, source: Memory, size: int) -> None:
     to.write(source.read(size // to.dtype.itemsize))
 
 
+def _fetch(source: Memory, size: int) -> None:
+    """What is asked for is read later, or not at all."""
+
+
 # -- attention -----------------------------------------------------------------------------------
 def _scores(
     numbers: tuple[int, ...], scale: float, causal: bool, query: Memory, key: Memory,
@@ -288,6 +292,7 @@ def _fft(
 
 _ROUTINES: dict[str, Callable[..., None]] = {
     "gemm": _gemm, "trsm": _trsm, "potrf": _potrf, "getrf": _getrf, "stream": _stream,
+    "fetch": _fetch,
     "geqrf": _geqrf, "orgqr": _orgqr, "ungqr": _orgqr, "gesdd": _gesdd, "syevd": _syevd,
     "heevd": _syevd,
     "attention": _attention, "querygrad": _query_gradient, "keygrad": _key_gradient,

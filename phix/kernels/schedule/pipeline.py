@@ -79,6 +79,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("distributed_rows", "cpu.distributed_rows"),
         LoopPass("overlapping_vectors", "cpu.row_vectors"),
         LoopPass("rows_together", "cpu.rows_together"),
+        LoopPass("rows_ahead", "cpu.rows_ahead"),
     ),
     # One thread, and memory of Python's: what is printed for people to read.
     "numba": (
