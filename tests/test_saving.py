@@ -7,6 +7,7 @@ import json
 import math
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -240,6 +241,16 @@ def test_bad_paths_and_leaves_are_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(PhixError):
         phix.jit(lambda x: phix.save(file, x))(phix.ones([2]))
     assert os.listdir(tmp_path) == []  # nothing was begun
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes have names on this system")
+def test_what_is_no_file_is_neither_replaced_nor_waited_for(file: Path) -> None:
+    os.mkfifo(file)
+    with pytest.raises(FileError, match="pipe"):
+        phix.save(file, {"a": phix.ones([2])})
+    with pytest.raises(FileError, match="pipe"):
+        phix.load(file)
+    assert stat.S_ISFIFO(os.stat(file).st_mode) and os.listdir(file.parent) == [file.name]
 
 
 def test_a_failed_save_leaves_the_old_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,19 @@ def about(name: str, path: str) -> Iterator[None]:
         raise FileError(f"{name}: {path}: {reason}") from error
 
 
+def _check_file(name: str, path: str) -> None:
+    """That a file is at the path, or nothing: a device or a pipe would be replaced by a file when
+    one is saved under its name, and is never read to its end.
+
+    Raises:
+        FileError: something else is there.
+    """
+    if os.path.isdir(path):
+        raise FileError(f"{name}: {path} is a folder; write the name of a file in it")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise FileError(f"{name}: {path} is a device, a pipe or a socket; write the name of a file")
+
+
 def _folder_beside(path: str) -> str:
     """A new folder beside ``path``, to write in; those of processes that were killed are removed.
 
@@ -155,8 +168,7 @@ def save(path: Any, tree: Any) -> None:
     except RecursionError:
         raise ArgumentError(f"save: {_DEEPEST}") from None
     with about("save", file):
-        if os.path.isdir(file):
-            raise FileError(f"save: {file} is a folder; write the name of a file in it")
+        _check_file("save", file)
         write_tensors(file, writer.tensors, text)
 
 
@@ -222,8 +234,7 @@ def load(
     file, home = checked_path(path, "load"), as_place(place)
     listed = checked_classes(classes)
     with about("load", file):
-        if os.path.isdir(file):
-            raise FileError(f"load: {file} is a folder; write the name of a file in it")
+        _check_file("load", file)
         arrays, text = content_of(file)
     reader = Reader(Tensors(arrays, home), file, listed)
     try:
