@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -75,6 +77,30 @@ def test_nadam_and_radam_begin_as_adam_with_few_steps() -> None:
     none = (phix.zeros([4], "float64"), phix.zeros([4], "float64"), None)
     out = ops.nadam_(w, g, np.float64(0.1), ones(), ones(), ones(), *none, beta1=0.0)
     np.testing.assert_allclose(out[0], -0.1 * np.sign(g), rtol=1e-6)
+
+
+def one_weight(tx: Any, grads: list[float], dtype: str) -> Any:
+    """How a weight moves by each gradient."""
+    state, updates = tx.init(phix.zeros([1], dtype)), []
+    for g in grads:
+        update, state = tx.update(phix.full([1], g, dtype), state)
+        updates.append(update.item())
+    return np.array(updates)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("b2", [0.99, 0.9999, 0.999999])
+def test_radam_knows_the_length_of_its_memory_to_all_digits(b2: float, dtype: str) -> None:
+    """Five steps are one too few, however slowly the squares are forgotten: by the paper's formula
+    in exact fractions."""
+    decay, length = Fraction(b2), []
+    most = 2 / (1 - decay) - 1
+    for n in range(1, 9):
+        length.append(most - 2 * n * decay**n / (1 - decay**n))
+    ratios = [(t - 4) * (t - 2) * most / ((most - 4) * (most - 2) * t) for t in length]
+    expected = [math.sqrt(r) if t >= 5 else 2.0 for t, r in zip(length, ratios)]
+    found = one_weight(phix.optim.scale_by_radam(b2=b2, eps=0.0), [2.0] * 8, dtype)
+    np.testing.assert_allclose(found, expected, rtol=1e-9 if dtype == "float64" else 1e-5)
 
 
 # -- a whole training loop ---------------------------------------------------------------------

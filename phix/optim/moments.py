@@ -203,9 +203,10 @@ def scale_by_radam(
         mu, nu = _moments(updates, state, b1, b2)
         count = one_more(state.count)
         mean, variance = _unbiased_means(updates, mu, nu, count, b1, b2, nesterov)
-        steps = count.astype("float32")
-        most = 2.0 / (1.0 - b2) - 1.0
-        unseen = Unbias(b2, count)(ops.full((), 1.0, "float32"))  # 1 / (1 - b2 ** n)
+        steps = count.astype("float64")  # t is a small difference of numbers about s
+        decay = number(b2, steps.dtype)
+        most = 2.0 / (1.0 - decay) - 1.0
+        unseen = Unbias(decay, count)(ops.full((), 1.0, "float64"))  # 1 / (1 - b2 ** n)
         length = most - 2.0 * steps * (unseen - 1.0)
         is_long = length >= threshold
         told = ops.where(is_long, length, ops.maximum(as_tensor(5.0), threshold))
