@@ -103,6 +103,12 @@ def test_radam_knows_the_length_of_its_memory_to_all_digits(b2: float, dtype: st
     np.testing.assert_allclose(found, expected, rtol=1e-9 if dtype == "float64" else 1e-5)
 
 
+def test_rprop_grows_by_its_settings_to_all_digits() -> None:
+    found = one_weight(phix.optim.scale_by_rprop(0.1), [1.0] * 9 + [-1.0] * 3, "float64")
+    sizes = [*(0.1 * 1.2**n for n in range(9)), 0.0, *(-0.05 * 1.2 ** (8 + n) for n in range(2))]
+    np.testing.assert_allclose(found, sizes, rtol=1e-14)
+
+
 # -- a whole training loop ---------------------------------------------------------------------
 X, Y = RNG.normal(size=(16, 3)), RNG.normal(size=(16, 2))
 SHAPES = {"w1": (3, 8), "b1": (8,), "w2": (8, 2), "b2": (2,)}

@@ -152,8 +152,9 @@ def scale_by_rprop(
             low, high, less, more = (
                 number(n, g.dtype) for n in (min_step_size, max_step_size, eta_minus, eta_plus)
             )
-            factor = ops.where(same > 0, more, less)
-            changed = ops.minimum(ops.maximum(wide(size) * factor, low), high)
+            # not by a factor: a choice of two numbers of Python would be float32
+            moved = ops.where(same > 0, wide(size) * more, wide(size) * less)
+            changed = ops.minimum(ops.maximum(moved, low), high)
             new = ops.where(same == 0, wide(size), changed)
             step = ops.where(same < 0, 0.0, new * ops.sign(wide(g)))
             return to_dtype(step, g.dtype), to_dtype(new, size.dtype), to_dtype(step, before.dtype)
