@@ -192,6 +192,17 @@ def test_dropout_along_an_axis_drops_whole_slices() -> None:
     assert (found == found[:, :1]).all() and {0.0, 2.0} == set(np.unique(found))
 
 
+def test_dropout_along_an_axis_drops_what_is_not_finite_too() -> None:
+    x, key = np.full((64, 2), np.inf), random.key(3)
+    x[::2] = np.nan
+    dropped = F.dropout(np.ones((64, 2)), 0.5, axis=0, key=key).numpy() == 0
+    for transform in (lambda f: f, phix.jit):
+        found = transform(lambda v: F.dropout(v, 0.5, axis=0, key=key))(x)
+        np.testing.assert_array_equal(found, np.where(dropped, 0.0, x))
+        slope = transform(phix.grad(lambda v: F.dropout(v, 0.5, axis=0, key=key).sum()))(x)
+        np.testing.assert_array_equal(slope, np.where(dropped, 0.0, 2.0))
+
+
 def test_dropout_of_each_row_by_its_own_key() -> None:
     keys = random.split(random.key(0), 3)
     x = np.ones((3, 40))

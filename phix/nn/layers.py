@@ -129,4 +129,5 @@ def dropout(
         raise ArgumentError(f"dropout: axis {axis} is out of range for {whole.ndim} axes")
     axes = [a % whole.ndim for a in axes]
     dims = [d if i in axes else 1 for i, d in enumerate(whole.shape)]
-    return whole * ops.dropout(ops.full(dims, 1, whole.dtype), key, p, False, mode)
+    kept = ops.dropout(ops.full(dims, 1, whole.dtype), key, p, False, mode)
+    return ops.where(kept == 0, 0.0, whole * kept)  # 0 too where x is not finite
