@@ -173,6 +173,17 @@ def test_like_is_checked_by_path(file: Path) -> None:
             phix.load(file, like=like)
 
 
+def test_what_was_saved_is_a_template_of_itself(file: Path) -> None:
+    """Also where its arrays have bytes in the order of another machine."""
+    tree = {"a": np.array([1.5, -2.0], ">f4"), "b": np.array(3, ">c16"), "c": phix.ones([1])}
+    read = again(file, tree, like=tree)
+    assert read["a"].dtype == "float32" and read["b"].dtype == "complex128"
+    np.testing.assert_array_equal(read["a"], tree["a"])
+    np.testing.assert_array_equal(read["b"], tree["b"])
+    with pytest.raises(DTypeError, match="like has float64, the file float32"):
+        phix.load(file, like={**tree, "a": np.zeros(2, ">f8")})
+
+
 def test_other_readers_find_tensors_by_path(file: Path) -> None:
     phix.save(file, {**TREE, "h": phix.ones([2], "bfloat16"), "c": np.ones(2, complex), "i": 3})
     read = numpy_files.load_file(file)

@@ -179,8 +179,9 @@ def _plain(kind: str, parts: list[tuple[Any, Any]]) -> Any:
 def _checked(made: Any, like: Any, path: Path) -> Any:
     if like is _ANY:
         return made
-    if made.dtype != like.dtype:
-        raise DTypeError(f"load: {where(path)} like has {like.dtype}, the file {made.dtype}")
+    wanted = like.dtype.newbyteorder("=")  # the order of bytes is none of a tensor
+    if made.dtype != wanted:
+        raise DTypeError(f"load: {where(path)} like has {wanted}, the file {made.dtype}")
     dims = tuple(like.shape)
     if len(dims) != made.ndim or not all(map(dm.may_equal, dims, made.shape)):
         raise ShapeError(
