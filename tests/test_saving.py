@@ -184,6 +184,23 @@ def test_what_was_saved_is_a_template_of_itself(file: Path) -> None:
         phix.load(file, like={**tree, "a": np.zeros(2, ">f8")})
 
 
+def test_a_file_too_deep_to_read_says_how_it_is_read(file: Path) -> None:
+    tree: Any = 1
+    for _ in range(400):
+        tree = [tree]
+    limit = sys.getrecursionlimit()
+    try:
+        sys.setrecursionlimit(5000)
+        phix.save(file, tree)
+        sys.setrecursionlimit(400)
+        with pytest.raises(FileFormatError, match=r"sys\.setrecursionlimit\(4000\)"):
+            phix.load(file)
+        sys.setrecursionlimit(5000)
+        assert phix.load(file, like=tree) == tree
+    finally:
+        sys.setrecursionlimit(limit)
+
+
 def test_other_readers_find_tensors_by_path(file: Path) -> None:
     phix.save(file, {**TREE, "h": phix.ones([2], "bfloat16"), "c": np.ones(2, complex), "i": 3})
     read = numpy_files.load_file(file)

@@ -12,6 +12,7 @@ import os
 import platform
 import secrets
 import shutil
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -30,6 +31,10 @@ from phix.files.structure import Writer, where
 KEY = "phix.tree"  # of the metadata that holds the structure
 _LONGEST = 200  # bytes of the file's name in the name of the one beside it
 _DEEPEST = "the tree is nested too deeply, or holds itself; write a finite tree"
+_DEEPER = (
+    "the tree in it is nested more deeply than Python may call here; call sys.setrecursionlimit("
+    "{more}) before, where that much is meant"
+)
 
 
 def checked_path(path: Any, name: str) -> str:
@@ -242,7 +247,8 @@ def load(
             return reader.tree(_parsed(text, file), like)
         return reader.by_paths(like) if like is not None else reader.all()
     except RecursionError:
-        raise FileFormatError(f"load: {file}: {_DEEPEST}") from None
+        more = _DEEPER.format(more=10 * sys.getrecursionlimit())
+        raise FileFormatError(f"load: {file}: {more}") from None
 
 
 def checked_classes(classes: Any) -> list[type]:
