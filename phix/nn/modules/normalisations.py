@@ -124,7 +124,8 @@ class BatchNorm:
     """(x - mean) / sqrt(variance + epsilon) * weight + bias for each channel of [n, c, ...].
 
     In training mean and variance are those of x, and the running ones of the state become
-    momentum * old + (1 - momentum) * theirs (Paddle's momentum; PyTorch's is 1 less it).
+    momentum * old + (1 - momentum) * theirs (Paddle's momentum; PyTorch's is 1 less it, and its
+    running variance is that by n - 1).
 
     >>> import phix
     >>> layer = phix.nn.BatchNorm.create(1, epsilon=0.0)
