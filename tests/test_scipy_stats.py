@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.stats
@@ -294,3 +296,27 @@ def test_densities_of_large_shapes_keep_their_digits(name: str) -> None:
     function, args, want = LARGE_SHAPES[name]
     found = getattr(getattr(stats, name), function)(*map(np.float64, args))
     np.testing.assert_allclose(found, want, rtol=1e-13)
+
+
+def test_parts_of_t_where_squares_overflow() -> None:
+    """By the first term of the series in df / x^2: next to 1 / (pi x) of the Cauchy distribution,
+    and next to a half for a small df, though df / x^2 is 0 in float64."""
+
+    def above(x: Any, df: Any) -> Any:
+        return (df / x**2) ** (df / 2) / (df * mpmath.beta(df / 2, mpmath.mpf(0.5)))
+
+    def slope(x: Any, df: Any) -> Any:
+        return mpmath.diff(lambda shape: above(x, shape), df)
+
+    for x, df in ((1e155, 1.0), (1e300, 0.001), (1e200, 0.01), (1e160, 0.5), (1e5, 1e-300)):
+        with mpmath.workdps(40):
+            want = float(above(mpmath.mpf(x), mpmath.mpf(df)))
+            want_slope = float(slope(mpmath.mpf(x), mpmath.mpf(df))) if df > 1e-9 else None
+        place, shape = np.float64(x), np.float64(df)
+        for found in (stats.t.sf(place, shape), stats.t.cdf(-place, shape)):
+            np.testing.assert_allclose(found, want, rtol=1e-11)
+        np.testing.assert_allclose(stats.t.logsf(place, shape), np.log(want), rtol=1e-11)
+        np.testing.assert_allclose(stats.t.cdf(place, shape), 1 - want, rtol=1e-11)
+        if want_slope is not None:
+            found = phix.grad(stats.t.sf, 1)(place, shape)
+            np.testing.assert_allclose(found, want_slope, rtol=1e-9)

@@ -96,16 +96,30 @@ def _logistic_below(z: Any) -> Any:
     return ops.where(above, 1 - part, part)
 
 
+_T_FAR = 1e15  # sqrt(_T_FAR^2 df + df) is _T_FAR sqrt(df) in float64
+
+
 def _t_below(z: Any, df: Any) -> Any:
     """Half of betainc(df / 2, 1 / 2, df / (df + z^2)); what is above the rest of 1, where that is
     the smaller one of both."""
     is_normal, apart = df == math.inf, z != 0
-    df, square = ops.where(is_normal, 1.0, df), ops.where(apart, z * z, 1.0)
+    df, size = ops.where(is_normal, 1.0, df), ops.where(apart, ops.abs(z), 1.0)
+    beyond = size > _T_FAR * ops.sqrt(df)
+    held, wide = ops.where(beyond, 1.0, size), ops.where(beyond, size, 1.0)
+    square, power = ops.where(beyond, df, held * held), ops.where(beyond, df, 1.0)
     near = square < df
     far = betainc(0.5 * df, 0.5, ops.where(near, 0.5, 1 / (1 + square / df)))
     inner = betainc_above(0.5, 0.5 * df, ops.where(near, square / (df + square), 0.5))
-    tail = 0.5 * ops.where(apart, ops.where(near, inner, far), 1.0)
+    tail = ops.where(beyond, _t_far_out(wide, power), ops.where(near, inner, far))
+    tail = 0.5 * ops.where(apart, tail, 1.0)
     return ops.where(is_normal, ops.ndtr(z), ops.where(z < 0, tail, 1 - tail))
+
+
+def _t_far_out(size: Any, df: Any) -> Any:
+    """betainc(df / 2, 1 / 2, w) for w = df / size^2 next to 0: the first term of its series, by the
+    logarithm of w, as the square may be more than float64 holds."""
+    a, log_w = 0.5 * df, ops.log(df) - 2 * ops.log(size)
+    return ops.exp(a * log_w - ops.log(a) - betaln(a, 0.5))
 
 
 def _t_log_density(z: Any, df: Any) -> Any:
