@@ -240,6 +240,22 @@ def test_slopes_of_slopes_of_expn_and_poch() -> None:
     np.testing.assert_allclose(curve, 0.0, atol=1e-13)  # z^3 + 3 z^2 + 2 z
 
 
+@pytest.mark.parametrize(("name", "more"), [("boxcox", 0.0), ("boxcox1p", 1.0)])
+def test_slopes_of_powers_of_vectors(name: str, more: float) -> None:
+    """x^(p - 1) in x, (p - 1) x^(p - 2) of that, and x^(p - 1) log(x) in both."""
+    x, p = np.array([0.5, 1.0, 3.0]), np.array([2.5, 0.0, -1.0])
+
+    def slope(x: Any, p: Any) -> Any:
+        return phix.grad(lambda x, p: getattr(special, name)(x, p).sum())(x, p)
+
+    at, base = x - more, x ** (p - 1)
+    np.testing.assert_allclose(slope(at, p), base, rtol=1e-13)
+    np.testing.assert_allclose(phix.jit(slope)(at, np.float64(0.5)), x**-0.5, rtol=1e-13)
+    own, mixed = phix.grad(lambda x, p: slope(x, p).sum(), (0, 1))(at, p)
+    np.testing.assert_allclose(own, (p - 1) * base / x, rtol=1e-13)
+    np.testing.assert_allclose(mixed, base * np.log(x), rtol=1e-13)
+
+
 def test_entropies_of_narrow_numbers_keep_their_sign() -> None:
     x, y = np.float32(1), np.float32(1.0001)
     for name in TWO:

@@ -203,8 +203,8 @@ def _of_log(log_x: Any, power: Any) -> Any:
     return ops.where(gone, limit, found)
 
 
-_smooth_boxcox = smooth(lambda x, p: _of_log(ops.log(x), p), lambda x, p: ops.pow(x, p - 1))
-_smooth_boxcox1p = smooth(lambda x, p: _of_log(ops.log1p(x), p), lambda x, p: ops.pow(1 + x, p - 1))
+_smooth_boxcox = smooth(lambda x, p: _of_log(ops.log(x), p), lambda x, p: x ** (p - 1))
+_smooth_boxcox1p = smooth(lambda x, p: _of_log(ops.log1p(x), p), lambda x, p: (1 + x) ** (p - 1))
 
 
 @takes()
