@@ -320,3 +320,18 @@ def test_parts_of_t_where_squares_overflow() -> None:
         if want_slope is not None:
             found = phix.grad(stats.t.sf, 1)(place, shape)
             np.testing.assert_allclose(found, want_slope, rtol=1e-9)
+
+
+def test_truncated_normals_far_out_in_float32() -> None:
+    """The terms of the logarithms are about a^2 / 2, far more than what is left of them."""
+    for a in (100.0, 1e3, 1e4):
+        x = np.float32(a) + np.float32(2**-10)
+        shapes, wide = (np.float32(a), np.float32(np.inf)), (a, np.inf)
+        for key in ("pdf", "logpdf", "cdf", "sf", "logcdf", "logsf"):
+            found = getattr(stats.truncnorm, key)(x, *shapes)
+            want = getattr(scipy.stats.truncnorm, key)(float(x), *wide)
+            assert found.dtype == "float32"
+            np.testing.assert_allclose(found, want, rtol=2e-6, err_msg=key)
+            found = getattr(stats.truncnorm, key)(-x, -shapes[1], -shapes[0])
+            want = getattr(scipy.stats.truncnorm, key)(-float(x), -wide[1], -wide[0])
+            np.testing.assert_allclose(found, want, rtol=2e-6, err_msg=key)

@@ -16,6 +16,7 @@ from phix.scipy.distributions import (
     less_exp,
     log_less,
     log_less_exp,
+    widened,
 )
 from phix.scipy.entropies import xlog1py, xlogy
 from phix.scipy.gammas import betaln, gammainc, gammaincc, remainder
@@ -243,10 +244,12 @@ def _truncnorm_middle(a: Any, b: Any) -> Any:
     return ops.stop_gradient(0.5 * low + 0.5 * high)
 
 
+# In float64: what is subtracted is about a^2 / 2, of which float32 keeps too few digits.
 _TRUNCNORM = Row(
     "a b", lambda a, b: (a, b), _truncnorm_middle, lambda a, b: a < b,
-    logpdf=lambda z, a, b: _normal_log_density(z) - _log_mass(a, b),
-    logcdf=lambda z, a, b: _log_share(a, z, b), logsf=lambda z, a, b: _log_share(-b, -z, -a),
+    logpdf=widened(lambda z, a, b: _normal_log_density(z) - _log_mass(a, b)),
+    logcdf=widened(lambda z, a, b: _log_share(a, z, b)),
+    logsf=widened(lambda z, a, b: _log_share(-b, -z, -a)),
 )  # fmt: skip
 
 

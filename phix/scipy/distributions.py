@@ -213,14 +213,15 @@ def _derived(given: dict[str, Function], is_discrete: bool) -> Iterator[tuple[st
         if value not in given and log in given:
             yield value, lambda *args, f=given[log]: ops.exp(f(*args))
         if log not in given and rest in given and value in given:
-            yield log, _in_float64(lambda *args, f=given[value], g=given[rest]: (
+            yield log, widened(lambda *args, f=given[value], g=given[rest]: (
                 _log(f(*args), g(*args))
             ))  # fmt: skip
         elif log not in given and value in given:
-            yield log, _in_float64(lambda *args, f=given[value]: ops.log(f(*args)))
+            yield log, widened(lambda *args, f=given[value]: ops.log(f(*args)))
 
 
-def _in_float64(function: Function) -> Function:
+def widened(function: Function) -> Function:
+    """``function`` computed in float64, in the dtype of its arguments."""
     return lambda *args: in_float64(function, *args)
 
 
