@@ -335,3 +335,15 @@ def test_truncated_normals_far_out_in_float32() -> None:
             found = getattr(stats.truncnorm, key)(-x, -shapes[1], -shapes[0])
             want = getattr(scipy.stats.truncnorm, key)(-float(x), -wide[1], -wide[0])
             np.testing.assert_allclose(found, want, rtol=2e-6, err_msg=key)
+
+
+def test_betabinom_of_many_draws_in_float32() -> None:
+    """The logarithms of its parts are far more than that of the mass."""
+    cases = ((500, 1000, 20, 30), (3e5, 1e6, 3, 2), (2.0**32, 2.0**33, 3, 2), (0, 1000, 0.5, 25))
+    for case in cases:
+        with mpmath.workdps(40):
+            k, n, a, b = map(mpmath.mpf, case)
+            want = mpmath.binomial(n, k) * mpmath.beta(k + a, n - k + b) / mpmath.beta(a, b)
+        found = [getattr(stats.betabinom, f)(*map(np.float32, case)) for f in ("pmf", "logpmf")]
+        np.testing.assert_allclose(found[0], float(want), rtol=1e-5)
+        np.testing.assert_allclose(found[1], float(mpmath.log(want)), rtol=1e-6)

@@ -10,7 +10,7 @@ from phix.core.errors import ShapeError
 from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.scipy.continuous import beta_log_density, gamma_log_density
-from phix.scipy.distributions import Distribution, Row, distribution
+from phix.scipy.distributions import Distribution, Row, distribution, widened
 from phix.scipy.entropies import floats, xlog1py, xlogy
 from phix.scipy.gammas import betaln, gammainc, gammaincc
 
@@ -44,6 +44,7 @@ def _bernoulli_log_mass(k: Any, p: Any) -> Any:
 
 
 def _betabinom_log_mass(k: Any, n: Any, a: Any, b: Any) -> Any:
+    """In float64: the logarithms grow with n, and what is left of them does not."""
     return _log_choices(n, k) + betaln(k + a, n - k + b) - betaln(a, b)
 
 
@@ -59,7 +60,7 @@ _ROWS = {
     ),
     "betabinom": Row(
         "n a b", _up_to_count, _zero, lambda n, a, b: _is_count(n) & (a > 0) & (b > 0), False,
-        logpmf=_betabinom_log_mass,
+        logpmf=widened(_betabinom_log_mass),
     ),
     "binom": Row(
         "n p", _up_to_count, _zero, lambda n, p: _is_count(n) & _is_part(p), False,
