@@ -256,6 +256,23 @@ def test_slopes_of_powers_of_vectors(name: str, more: float) -> None:
     np.testing.assert_allclose(mixed, base * np.log(x), rtol=1e-13)
 
 
+def test_falling_products_next_to_poles() -> None:
+    """1 / ((z - 1) (z - 2) ... (z - n)) for m = -n; and its slopes, by mpmath."""
+    z = np.array([1e-17, -1e-17, 1e-300, 1e-10, -1e-10, -2 - 1e-10, 1 + 1e-10, 0.3, -1e5 - 0.5])
+    for n in (1, 3, 30):
+        product = np.prod([z - k for k in range(1, n + 1)], axis=0)
+        np.testing.assert_allclose(special.poch(z, float(-n)), 1 / product, rtol=1e-11)
+    mp = pytest.importorskip("mpmath")
+    at = np.float64(1e-4), np.float64(-4.0)
+    for place in (0, 1):
+        slope = phix.grad(special.poch, place)
+        orders = [(1 - place, place), (2 - place, place), (1 - place, 1 + place)]
+        found = [slope(*at), *phix.grad(slope, (0, 1))(*at)]
+        with mp.workdps(40):
+            want = [float(mp.diff(mp.rf, tuple(map(mp.mpf, at)), n)) for n in orders]
+        np.testing.assert_allclose([v.item() for v in found], want, rtol=1e-9)
+
+
 def test_entropies_of_narrow_numbers_keep_their_sign() -> None:
     x, y = np.float32(1), np.float32(1.0001)
     for name in TWO:

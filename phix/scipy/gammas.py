@@ -172,6 +172,12 @@ def _to_whole(value: Any) -> Any:
     return ops.stop_gradient(ops.round(value) - value)
 
 
+def _ratio_of_sines(z: Any, m: Any) -> Any:
+    """(-1)^m sin(pi z) / sin(pi (z + m)), 1 for whole m, with its slopes; z is not whole."""
+    part, rest = math.pi * (z - ops.round(z)), math.pi * (m - ops.round(m))
+    return 1 / (ops.cos(rest) + ops.sin(rest) / ops.tan(part))
+
+
 @takes()
 def poch(z: TensorLike, m: TensorLike) -> Tensor:
     """gamma(z + m) / gamma(z), z (z + 1) ... (z + m - 1) for whole m.
@@ -184,8 +190,12 @@ def poch(z: TensorLike, m: TensorLike) -> Tensor:
     def function(z: Any, m: Any) -> Any:
         endless = z == math.inf
         z = ops.where(endless, 1.0, z)
-        turned = (z <= 0) & (z == ops.floor(z)) & (m == ops.floor(m))
-        top, bottom = ops.where(turned, 1 - z, z + m), ops.where(turned, 1 - z - m, z)
+        is_whole = z == ops.floor(z)
+        turned = (z <= 0) & is_whole & (m == ops.floor(m))
+        # z + m next to a pole has lost digits of z, 1 - z has them where they count
+        mirrored = (m < 0) & (m == ops.floor(m)) & (z + m < 0.5) & ~is_whole
+        reflected = turned | mirrored
+        top, bottom = ops.where(reflected, 1 - z, z + m), ops.where(reflected, 1 - z - m, z)
         vanishes = (bottom <= 0) & (bottom == ops.floor(bottom))
         bottom = ops.where(vanishes, 1.0, bottom)
         wide = (ops.abs(top) > 160) | (ops.abs(bottom) > 160)
@@ -200,13 +210,16 @@ def poch(z: TensorLike, m: TensorLike) -> Tensor:
         log = ops.where(above, log, ops.lgamma(top) - ops.lgamma(bottom))
         value = ops.where(wide, sign * ops.exp(log), direct)
         odd = m != 2 * ops.floor(0.5 * m)
-        value = ops.where(turned & odd, -value, value)
+        value = ops.where(reflected & odd, -value, value)
+        sines = _ratio_of_sines(ops.where(mirrored, z, 0.5), ops.where(mirrored, m, 0.0))
+        value = ops.where(mirrored, value * sines, value)
         # There it is 0, and gamma(z + m) gamma(1 - z) sin(pi z) / pi beside it.
         few = vanishes & (1 - z < 160) & (z + m < 160)
         own, count = ops.where(few, z, 0.0), ops.where(few, m, 1.0)
         beside = _smooth_gamma(own + count) * (_smooth_gamma(1 - own) * _sine_of_pi(own) / math.pi)
         value = ops.where(vanishes, ops.where(few, beside, 0.0), value)
-        value = ops.where(_is_pole(z + m) & ~_is_pole(z), math.inf, value)
+        at_pole = _is_pole(z + m) & ~_is_pole(z) & ~mirrored
+        value = ops.where(at_pole, math.inf, value)
         limit = ops.where(m > 0, math.inf, ops.where(m < 0, 0.0, ops.where(m == 0, 1.0, m)))
         return ops.where(endless, limit, value)
 
