@@ -324,6 +324,27 @@ def test_unknown_dims_and_narrow_dtypes() -> None:
         np.testing.assert_allclose(found, all_of(x), rtol={"float16": 4e-3}.get(dtype, 5e-7))
 
 
+@pytest.mark.parametrize("axis", [None, (0, 1), (-1, 0), (2, 1), 1])
+def test_softmax_along_several_axes_loses_nothing_beside_large_numbers(axis: Any) -> None:
+    """The steps are exact in both dtypes, and so are they above 1e7."""
+    steps = np.arange(24.0).reshape(2, 3, 4) % 5
+    for shift in (0.0, 1e7, -1e7):
+        for dtype, digits in (("float32", 2e-6), ("float64", 1e-14)):
+            x = phix.to_tensor(steps + shift, dtype=dtype)
+            for name in ("softmax", "log_softmax"):
+                want = getattr(scipy.special, name)(steps, axis)
+                found = getattr(special, name)(x, axis)
+                assert found.dtype == dtype
+                np.testing.assert_allclose(found, want, rtol=digits, err_msg=name)
+    slope = phix.grad(lambda x: special.log_softmax(x, axis)[0, 1, 2])(steps)
+    is_own = np.zeros((2, 3, 4))
+    is_own[0, 1, 2] = 1
+    shares = scipy.special.softmax(steps, axis)
+    along = range(3) if axis is None else [a % 3 for a in np.atleast_1d(axis)]
+    inside = is_own.max(axis=tuple(along), keepdims=True)
+    np.testing.assert_allclose(slope, is_own - shares * inside, atol=1e-15)
+
+
 def test_sums_of_exponentials() -> None:
     a, b = RNG.normal(size=(3, 4)) * 100, RNG.normal(size=(3, 4))
     a[0, 0], b[0, 0] = INF, 0

@@ -69,6 +69,19 @@ def logsumexp(
     return (size, sign) if return_sign else size
 
 
+def _along(function: Any, x: Any, axes: list[int]) -> Any:
+    """A function along one axis that keeps the shape, along several as one."""
+    if len(axes) == 1:
+        return function(x, axes[0])
+    last = [axis % x.ndim for axis in axes]
+    order = [axis for axis in range(x.ndim) if axis not in last] + last
+    moved = ops.transpose(x, order)
+    kept = moved.shape[: x.ndim - len(axes)]
+    rows = ops.reshape(moved, [*kept, math.prod(moved.shape[len(kept) :])])
+    back = sorted(range(x.ndim), key=order.__getitem__)
+    return ops.transpose(ops.reshape(function(rows, -1), moved.shape), back)
+
+
 @takes(axis=_AXES)
 def log_softmax(x: TensorLike, axis: Any = None) -> Tensor:
     """x - logsumexp(x) along the axes, all of them for None.
@@ -79,9 +92,7 @@ def log_softmax(x: TensorLike, axis: Any = None) -> Tensor:
     """
     (value,) = floats(x)
     axes = _axes(value, axis)
-    if len(axes) == 1:
-        return ops.log_softmax(value, axes[0])
-    return value - ops.logsumexp(value, axes, True) if axes else ops.zeros_like(value)
+    return _along(ops.log_softmax, value, axes) if axes else ops.zeros_like(value)
 
 
 @takes(axis=_AXES)
@@ -94,9 +105,7 @@ def softmax(x: TensorLike, axis: Any = None) -> Tensor:
     """
     (value,) = floats(x)
     axes = _axes(value, axis)
-    if len(axes) == 1:
-        return ops.softmax(value, axes[0])
-    return ops.exp(log_softmax(value, axes)) if axes else ops.ones_like(value)
+    return _along(ops.softmax, value, axes) if axes else ops.ones_like(value)
 
 
 # -- sums of powers --------------------------------------------------------------------------------
