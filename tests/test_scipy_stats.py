@@ -347,3 +347,18 @@ def test_betabinom_of_many_draws_in_float32() -> None:
         found = [getattr(stats.betabinom, f)(*map(np.float32, case)) for f in ("pmf", "logpmf")]
         np.testing.assert_allclose(found[0], float(want), rtol=1e-5)
         np.testing.assert_allclose(found[1], float(mpmath.log(want)), rtol=1e-6)
+
+
+def test_counts_and_parts_of_vectors_in_float32() -> None:
+    """The terms of the logarithms are far more than what is left of them."""
+    parts = [0.5, 0.25, 0.25]
+    cases: list[Any] = [
+        ("multinomial", "pmf", [50000, 25100, 24900], 100000, parts),
+        ("multinomial", "logpmf", [50000, 30000, 20000], 100000, parts),
+        ("dirichlet", "pdf", parts, [5000, 2500, 2550]),
+    ]
+    for name, key, *args in cases:
+        found = getattr(getattr(stats, name), key)(*(np.asarray(v, "float32") for v in args))
+        want = getattr(getattr(scipy.stats, name), key)(*args)
+        assert found.dtype == "float32"
+        np.testing.assert_allclose(found, want, rtol=1e-5)

@@ -11,7 +11,7 @@ from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.scipy.continuous import beta_log_density, gamma_log_density
 from phix.scipy.distributions import Distribution, Row, distribution, widened
-from phix.scipy.entropies import floats, xlog1py, xlogy
+from phix.scipy.entropies import _wide, floats, xlog1py, xlogy
 from phix.scipy.gammas import betaln, gammainc, gammaincc
 
 
@@ -88,9 +88,9 @@ def _dirichlet_logpdf(x: TensorLike, alpha: TensorLike) -> Tensor:
     """log of the density at x, whose first axis has the parts; the last one may be left out.
 
     alpha is a vector; x of more axes has a point in each column. It is -inf where the parts are
-    not from 0 to 1 or do not add to 1.
+    not from 0 to 1 or do not add to 1. It is summed in float64: the terms grow with alpha.
     """
-    parts, shape = floats(x, alpha)
+    (parts, shape), dtype = _wide(x, alpha)
     if shape.ndim != 1:
         raise ShapeError(f"scipy.stats.dirichlet: alpha must be a vector, found {shape.meta}")
     if parts.shape[0] == shape.shape[0] - 1:
@@ -100,24 +100,27 @@ def _dirichlet_logpdf(x: TensorLike, alpha: TensorLike) -> Tensor:
                          f"as alpha, found {parts.meta} and {shape.meta}")  # fmt: skip
     norm = ops.sum(ops.lgamma(shape)) - ops.lgamma(ops.sum(shape))
     column = ops.reshape(shape, [shape.shape[0]] + [1] * (parts.ndim - 1))
-    close = 1e-5 if parts.dtype != "float64" else 1e-9
+    close = 1e-5 if dtype != "float64" else 1e-9
     known = ops.all((parts >= 0) & (parts <= 1), 0)
     known = known & (ops.abs(ops.sum(parts, [0]) - 1) < close)
     value = ops.sum(xlogy(column - 1, ops.clip(parts, 0.0, 1.0)), [0]) - norm
     valid = ops.all(shape > 0)
-    return ops.where(valid, ops.where(known, value, -math.inf), math.nan)
+    return ops.cast(ops.where(valid, ops.where(known, value, -math.inf), math.nan), dtype)
 
 
 @takes()
 def _multinomial_logpmf(x: TensorLike, n: TensorLike, p: TensorLike) -> Tensor:
-    """log of the probability of the counts x, along the last axis, of n draws of parts p."""
-    counts, total, parts = floats(x, n, p)
+    """log of the probability of the counts x, along the last axis, of n draws of parts p.
+
+    It is summed in float64: the terms grow with n.
+    """
+    (counts, total, parts), dtype = _wide(x, n, p)
     known = ops.all((counts >= 0) & (counts == ops.floor(counts)), -1)
     known = known & (ops.sum(counts, [-1]) == total)
     safe = ops.where(ops.unsqueeze(known, [-1]), counts, 0.0)
     value = ops.lgamma(total + 1) + ops.sum(xlogy(safe, parts) - ops.lgamma(safe + 1), [-1])
     valid = ops.all(_is_part(parts), -1)
-    return ops.where(valid, ops.where(known, value, -math.inf), math.nan)
+    return ops.cast(ops.where(valid, ops.where(known, value, -math.inf), math.nan), dtype)
 
 
 @takes()
