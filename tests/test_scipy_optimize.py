@@ -140,6 +140,7 @@ BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
     (lambda: minimize(quadratic, B * 1j, method="BFGS"), DTypeError, "minimize: x0.*complex"),
     (lambda: minimize(quadratic, {}, method="BFGS"), ArgumentError, "x0 has no tensors"),
     (lambda: minimize(lambda x: x, B, method="BFGS"), ShapeError, "one number"),
+    (lambda: minimize(lambda x: (x * x).sum() * 1j, B, method="BFGS"), DTypeError, "a real number"),
 ]  # fmt: skip
 
 

@@ -204,7 +204,7 @@ def minimize(
 
     Raises:
         ArgumentError: an unknown method or option.
-        DTypeError: x0 is complex, or of half precision.
+        DTypeError: x0 is complex, or of half precision; or fun gives a complex number.
         ShapeError: fun gives more than one number.
 
     >>> import phix
@@ -233,6 +233,11 @@ def _of_vector(fun: Callable[..., Any], flat: _Flat, args: Any) -> Callable[[Any
         value = found if isinstance(found, TensorBase) else owned_tensor(found)
         if math.prod(value.shape) != 1:
             raise ShapeError(f"minimize: fun must give one number, found {value.meta}; sum it")
+        if dt.is_complex(value.dtype):  # numbers without an order
+            raise DTypeError(
+                f"minimize: fun must give a real number, found {value.meta}; take abs of it, or "
+                "its real part"
+            )
         return ops.cast(ops.reshape(value, []), x.dtype)
 
     return function
