@@ -273,6 +273,35 @@ def test_falling_products_next_to_poles() -> None:
         np.testing.assert_allclose([v.item() for v in found], want, rtol=1e-9)
 
 
+def test_betainc_of_huge_shapes() -> None:
+    """By mpmath's quadrature of the density to within what half a rounding of x makes; at x = 1/2
+    of two equal shapes it is 1/2, and its slopes are those of ndtr((b - a) / sqrt(2 (a + b)))."""
+    for a in (3e11, 1e12, 1e14, 1e20, 1e300):
+        shapes = np.float64(a), np.float64(a), np.float64(0.5)
+        np.testing.assert_allclose(special.betainc(*shapes), 0.5, rtol=1e-11)
+        slopes = [v.item() for v in phix.grad(special.betainc, (0, 1))(*shapes)]
+        np.testing.assert_allclose(slopes, np.array([-0.5, 0.5]) / np.sqrt(np.pi * a), rtol=1e-9)
+    mp = pytest.importorskip("mpmath")
+    for a, b, x in (
+        (1e12, 1e12, 0.4999996464466094),
+        (1e12, 3e13, 0.032258),
+        (1e14, 1e14, 0.5 + 2e-8),
+    ):
+        scale = np.sqrt(a / (a + b) * (b / (a + b)) / (a + b))
+        away = (x - a / (a + b)) / scale
+        with mp.workdps(40):
+            log = mp.loggamma(a + b) - mp.loggamma(a) - mp.loggamma(b)
+
+            def density(t: Any, a: Any = a, b: Any = b, log: Any = log) -> Any:
+                return mp.exp((a - 1) * mp.log(t) + (b - 1) * mp.log(1 - t) + log)
+
+            ends = [a / (a + b) - k * scale for k in (20, 10, 5, 2, 1, 0, -1, -2)]
+            want = float(mp.quad(density, [t for t in ends if t < x] + [x]))
+        half = np.spacing(x) / scale * np.exp(-(away**2) / 2)
+        found = special.betainc(*map(np.float64, (a, b, x)))
+        np.testing.assert_allclose(found, want, rtol=0, atol=half)
+
+
 def test_entropies_of_narrow_numbers_keep_their_sign() -> None:
     x, y = np.float32(1), np.float32(1.0001)
     for name in TWO:

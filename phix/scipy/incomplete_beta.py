@@ -1,7 +1,8 @@
-"""The incomplete beta function: a series next to 0 and 1, elsewhere a continued fraction.
+"""The incomplete beta function: a series next to 0 and 1, elsewhere a continued fraction, and for
+two huge shapes the normal distribution that it tends to.
 
-Both run in loops until every element has converged, and somewhat on, for the derivatives' sake,
-which converge later. Of x and 1 - x the one is used for which what is computed is the smaller
+The first two run in loops until every element has converged, and somewhat on, for the derivatives'
+sake, which converge later. Of x and 1 - x the one is used for which what is computed is the smaller
 part; p, q, z and w stand for a, b, x and 1 - x, or for b, a, 1 - x and x. All is in float64.
 """
 
@@ -22,16 +23,23 @@ from phix.scipy.smoothness import in_float64, smooth
 
 _SHORT = 0.7  # the series is used for z <= 1/2 and q z below this
 _ROUNDING, _TINY = 1e-18, 1e-300
-_MOST_TERMS, _MOST_STEPS = 200, 20000
+_MOST_TERMS, _MOST_STEPS = 200, 100000
+_HUGE = 1e12  # two shapes from here on would take more steps than that
+_MIDDLE = 1e-3  # of the standard deviation
 
 
 def _prefix(p: Any, q: Any, z: Any, w: Any) -> Any:
     """z^p w^q / B(p, q), by how far z is from the mode, in which nothing cancels."""
+    n = p + q
+    rest = remainder(n) - remainder(p) - remainder(q)
+    return ops.sqrt(p / n * (q / (2 * math.pi))) * ops.exp(rest - _exponent(p, q, z, w))
+
+
+def _exponent(p: Any, q: Any, z: Any, w: Any) -> Any:
+    """By how much log(z^p w^q) is less than at the mode, z = p / (p + q)."""
     gap, n = q * z - p * w, p + q
     exponent = p * incomplete._less_log(gap / p, z * (n / p))
-    exponent = exponent + q * incomplete._less_log(-gap / q, w * (n / q))
-    rest = remainder(n) - remainder(p) - remainder(q)
-    return ops.sqrt(p / n * (q / (2 * math.pi))) * ops.exp(rest - exponent)
+    return exponent + q * incomplete._less_log(-gap / q, w * (n / q))
 
 
 def _series(p: Any, q: Any, z: Any) -> Any:
@@ -88,6 +96,24 @@ def _fraction(p: Any, q: Any, z: Any, w: Any) -> Any:
     return while_loop(goes_on, step, (zero, one > 0, first, first, 0 * one, 1 / first))[2]
 
 
+def _normal(p: Any, q: Any, z: Any, w: Any) -> Any:
+    """The part below z for huge p and q, of which it lacks a part of about 1 / min(p, q).
+
+    By R. Lugannani and S. Rice, "Saddle point approximation for the distribution of the sum of
+    independent random variables", 1980: ndtr(u) and the normal density at u times 1 / u - 1 / v,
+    v by how many standard deviations z is off, and u^2 / 2 by how much the logarithm falls.
+    """
+    v = (q * z - p * w) * ops.sqrt((p + q) / p / q)
+    near = ops.abs(v) < _MIDDLE
+    bend = (q / (p + q) - p / (p + q)) * ops.sqrt((p + q) / p / q) / 3  # u = v - bend v^2
+    outer, inner = ops.where(near, _MIDDLE, v), ops.where(near, v, 0.0)
+    fall = ops.where(near, 0.5 * _MIDDLE**2, _exponent(p, q, z, w))
+    u = ops.where(v < 0, -1.0, 1.0) * ops.sqrt(2 * fall)
+    more = ops.where(near, bend, 1 / u - 1 / outer)
+    u = ops.where(near, inner - bend * inner * inner, u)
+    return ops.ndtr(u) + ops.exp(-0.5 * u * u) / math.sqrt(2 * math.pi) * more
+
+
 def _no_zero(x: Any) -> Any:
     return ops.where(x == 0, _TINY, x)
 
@@ -116,8 +142,10 @@ def _parts(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
     first = _log_first(*(ops.where(tiny, v, d) for v, d in ((sp, 0.25), (sq, 1.0), (sz, 0.25))))
     rest = ops.where(tiny, -ops.expm1(first) - ops.exp(first) * total, 1 - part)
 
+    huge = ~short & (ops.minimum(p, q) >= _HUGE)
     values = ((p, 2.0), (q, 2.0), (z, 0.25), (w, 0.75))
-    far = scale / _fraction(*(ops.where(short, d, v) for v, d in values))
+    far = scale / _fraction(*(ops.where(short | huge, d, v) for v, d in values))
+    far = ops.where(huge, _normal(*(ops.where(huge, v, d) for v, d in values)), far)
     part, rest = ops.where(short, part, far), ops.where(short, rest, 1 - far)
     return ops.where(turned, rest, part), ops.where(turned, part, rest)
 
