@@ -362,3 +362,22 @@ def test_counts_and_parts_of_vectors_in_float32() -> None:
         want = getattr(getattr(scipy.stats, name), key)(*args)
         assert found.dtype == "float32"
         np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+def test_slopes_of_slopes_of_masses_for_small_parts() -> None:
+    """p and p (1 - p)^(k - 1): no terms of 1 / p^2 that cancel."""
+
+    def derivatives(name: str, k: float, p: float) -> list[float]:
+        def mass(p: Any) -> Any:
+            return getattr(stats, name).pmf(np.float64(k), p)
+
+        return [
+            f(np.float64(p)).item() for f in (mass, phix.grad(mass), phix.grad(phix.grad(mass)))
+        ]
+
+    for p in (0.0, 1e-17, 1e-9, 0.3, 1.0):
+        np.testing.assert_allclose(derivatives("bernoulli", 1, p), [p, 1, 0], atol=1e-15)
+        np.testing.assert_allclose(derivatives("bernoulli", 0, p), [1 - p, -1, 0], atol=1e-15)
+    for p in (1e-17, 1e-9, 0.3):
+        want = [p * (1 - p) ** 2, (1 - p) * (1 - 3 * p), 6 * p - 4]
+        np.testing.assert_allclose(derivatives("geom", 3, p), want, rtol=1e-13)

@@ -55,6 +55,7 @@ def _nbinom_log_mass(k: Any, n: Any, p: Any) -> Any:
 _ROWS = {
     "bernoulli": Row(
         "p", lambda p: (0.0, 1.0), _zero, _is_part, False, logpmf=_bernoulli_log_mass,
+        pmf=lambda k, p: ops.where(k == 1, p, 1 - p),
         cdf=lambda k, p: ops.where(k < 1, 1 - p, 1.0), sf=lambda k, p: ops.where(k < 1, p, 0.0),
         ppf=lambda q, p: ops.where(q > 1 - p, 1.0, ops.zeros_like(q)),
     ),
@@ -69,6 +70,7 @@ _ROWS = {
     "geom": Row(
         "p", lambda p: (1.0, math.inf), lambda p: 1.0, lambda p: (p > 0) & (p <= 1), False,
         logpmf=lambda k, p: xlog1py(k - 1, -p) + ops.log(p),
+        pmf=lambda k, p: p * ops.exp(xlog1py(k - 1, -p)),
     ),
     "nbinom": Row(
         "n p", _from_zero, _zero, lambda n, p: (n > 0) & (p > 0) & (p <= 1), False,
