@@ -140,7 +140,8 @@ BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
     (lambda: minimize(quadratic, B * 1j, method="BFGS"), DTypeError, "minimize: x0.*complex"),
     (lambda: minimize(quadratic, {}, method="BFGS"), ArgumentError, "x0 has no tensors"),
     (lambda: minimize(lambda x: x, B, method="BFGS"), ShapeError, "one number"),
-    (lambda: minimize(lambda x: (x * x).sum() * 1j, B, method="BFGS"), DTypeError, "a real number"),
+    (lambda: minimize(lambda x: (x * x).sum() * 1j, B, method="BFGS"), DTypeError, "give a float"),
+    (lambda: minimize(lambda x: (x > 0).sum(), B, method="BFGS"), DTypeError, "a smooth measure"),
 ]  # fmt: skip
 
 

@@ -383,6 +383,10 @@ def test_sums_of_exponentials() -> None:
             special.logsumexp(a, **settings), scipy.special.logsumexp(a, **settings)
         ):
             np.testing.assert_allclose(found, want, rtol=1e-13)
+    none = special.logsumexp(np.ones((0, 3)), 0, np.ones((0, 3)), return_sign=True)
+    for found, number in zip(none, (-INF, 0.0)):  # of nothing
+        np.testing.assert_array_equal(found, np.full(3, number))
+    for axis in (None, 0, (0, 1), -1):
         np.testing.assert_allclose(special.softmax(b, axis), scipy.special.softmax(b, axis))
         np.testing.assert_allclose(
             special.log_softmax(b, axis), scipy.special.log_softmax(b, axis), rtol=1e-13

@@ -254,6 +254,12 @@ def test_ranks_and_samples() -> None:
             np.testing.assert_array_equal(found.mode, want.mode)
             np.testing.assert_array_equal(found.count, want.count)
         np.testing.assert_allclose(stats.sem(a, axis), scipy.stats.sem(a, axis), rtol=1e-14)
+    unknown = phix.jit(lambda x: stats.sem(x, ddof=2), input_spec=[phix.spec(["n"], "float64")])
+    for few in (np.ones(1), np.arange(2.0)):  # of no freedom: NaN, and infinity
+        with np.errstate(all="ignore"):
+            rest = np.float64(((few - few.mean()) ** 2).sum()) / 0.0
+        for found in (stats.sem(few, ddof=2), unknown(few)):
+            np.testing.assert_array_equal(found, rest)
 
 
 def test_what_is_refused() -> None:

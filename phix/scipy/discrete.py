@@ -11,7 +11,7 @@ from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.scipy.continuous import beta_log_density, gamma_log_density
 from phix.scipy.distributions import Distribution, Row, distribution, widened
-from phix.scipy.entropies import _wide, floats, xlog1py, xlogy
+from phix.scipy.entropies import floats, in_wide, xlog1py, xlogy
 from phix.scipy.gammas import betaln, gammainc, gammaincc
 
 
@@ -92,7 +92,7 @@ def _dirichlet_logpdf(x: TensorLike, alpha: TensorLike) -> Tensor:
     alpha is a vector; x of more axes has a point in each column. It is -inf where the parts are
     not from 0 to 1 or do not add to 1. It is summed in float64: the terms grow with alpha.
     """
-    (parts, shape), dtype = _wide(x, alpha)
+    (parts, shape), dtype = in_wide(x, alpha)
     if shape.ndim != 1:
         raise ShapeError(f"scipy.stats.dirichlet: alpha must be a vector, found {shape.meta}")
     if parts.shape[0] == shape.shape[0] - 1:
@@ -116,7 +116,7 @@ def _multinomial_logpmf(x: TensorLike, n: TensorLike, p: TensorLike) -> Tensor:
 
     It is summed in float64: the terms grow with n.
     """
-    (counts, total, parts), dtype = _wide(x, n, p)
+    (counts, total, parts), dtype = in_wide(x, n, p)
     known = ops.all((counts >= 0) & (counts == ops.floor(counts)), -1)
     known = known & (ops.sum(counts, [-1]) == total)
     safe = ops.where(ops.unsqueeze(known, [-1]), counts, 0.0)

@@ -28,7 +28,7 @@ def floats(*values: Any) -> list[Any]:
     return [ops.cast(v, dtype) for v in tensors]
 
 
-def _wide(*values: Any) -> tuple[list[Any], Any]:
+def in_wide(*values: Any) -> tuple[list[Any], Any]:
     """The values in float64, and the dtype that they have together."""
     own = floats(*values)
     return [ops.cast(v, dt.float64) for v in own], own[0].dtype
@@ -42,7 +42,7 @@ def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
     >>> phix.scipy.special.xlogy([0.0, 2.0], [0.0, 1.0]).tolist()
     [0.0, 0.0]
     """
-    (a, b), dtype = _wide(x, y)
+    (a, b), dtype = in_wide(x, y)
     none = (a == 0) & ((b <= 0) | ops.isinf(b))  # elsewhere the product is 0, with its slopes
     return ops.cast(ops.where(none, 0.0, a * ops.log(ops.where(none, 1.0, b))), dtype)
 
@@ -55,7 +55,7 @@ def xlog1py(x: TensorLike, y: TensorLike) -> Tensor:
     >>> phix.scipy.special.xlog1py([0.0, 2.0], [-1.0, 0.0]).tolist()
     [0.0, 0.0]
     """
-    (a, b), dtype = _wide(x, y)
+    (a, b), dtype = in_wide(x, y)
     none = (a == 0) & ((b <= -1) | ops.isinf(b))
     return ops.cast(ops.where(none, 0.0, a * ops.log1p(ops.where(none, 0.0, b))), dtype)
 
@@ -68,7 +68,7 @@ def entr(x: TensorLike) -> Tensor:
     >>> phix.scipy.special.entr([0.0, -1.0]).tolist()
     [0.0, -inf]
     """
-    (a,), dtype = _wide(x)
+    (a,), dtype = in_wide(x)
     known = (a > 0) | ops.isnan(a)
     safe = ops.where(known, a, 1.0)
     edge = ops.where(a == 0, 0.0, -math.inf)
@@ -83,7 +83,7 @@ def rel_entr(x: TensorLike, y: TensorLike) -> Tensor:
     >>> phix.scipy.special.rel_entr([0.0, 1.0, 1.0], [0.0, 1.0, 0.0]).tolist()
     [0.0, 0.0, inf]
     """
-    (a, b), dtype = _wide(x, y)
+    (a, b), dtype = in_wide(x, y)
     return ops.cast(_relative(a, b, ops.zeros_like(a + b)), dtype)
 
 
@@ -95,7 +95,7 @@ def kl_div(x: TensorLike, y: TensorLike) -> Tensor:
     >>> phix.scipy.special.kl_div([0.0, 1.0, 1.0], [3.0, 1.0, 0.0]).tolist()
     [3.0, 0.0, inf]
     """
-    (a, b), dtype = _wide(x, y)
+    (a, b), dtype = in_wide(x, y)
     return ops.cast(_relative(a, b, b - a), dtype)
 
 

@@ -204,7 +204,7 @@ def minimize(
 
     Raises:
         ArgumentError: an unknown method or option.
-        DTypeError: x0 is complex, or of half precision; or fun gives a complex number.
+        DTypeError: x0 is complex, or of half precision; or fun gives no float.
         ShapeError: fun gives more than one number.
 
     >>> import phix
@@ -233,10 +233,10 @@ def _of_vector(fun: Callable[..., Any], flat: _Flat, args: Any) -> Callable[[Any
         value = found if isinstance(found, TensorBase) else owned_tensor(found)
         if math.prod(value.shape) != 1:
             raise ShapeError(f"minimize: fun must give one number, found {value.meta}; sum it")
-        if dt.is_complex(value.dtype):  # numbers without an order
+        if dt.kind(value.dtype) != "float":  # without an order, or without slopes
             raise DTypeError(
-                f"minimize: fun must give a real number, found {value.meta}; take abs of it, or "
-                "its real part"
+                f"minimize: fun must give a float, found {value.meta}; take abs of a complex "
+                "number, or a smooth measure of what is counted"
             )
         return ops.cast(ops.reshape(value, []), x.dtype)
 

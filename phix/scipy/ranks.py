@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from phix import ops
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.given import FLAG, INT, NONE, one_of, takes
@@ -110,4 +111,4 @@ def sem(a: TensorLike, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = 
     count = x.shape[axis]
     away = x - ops.mean(x, [axis], True)
     square = ops.sum(away * away, [axis], keepdim=keepdims)
-    return ops.sqrt(square / (count - ddof) / count)
+    return ops.sqrt(square / dm.maximum(count - ddof, 0) / count)  # of too few, nothing is known
