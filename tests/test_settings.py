@@ -32,7 +32,7 @@ def test_settings_hold_inside_their_block_and_thread() -> None:
 
 
 def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(phix.errors.ArgumentError, match="there is no 'grain'; there are block_"):
+    with pytest.raises(phix.errors.ArgumentError, match="there is no 'grain'; there are asked_"):
         phix.debug.settings(grain=1).__enter__()
     for wrong in (-1, "many", True, None):
         with pytest.raises(phix.errors.ArgumentError, match="tiny_bytes must be a number from 0"):

@@ -175,7 +175,7 @@ def _to_whole(value: Any) -> Any:
 def _ratio_of_sines(z: Any, m: Any) -> Any:
     """(-1)^m sin(pi z) / sin(pi (z + m)), 1 for whole m, with its slopes; z is not whole."""
     part, rest = math.pi * (z - ops.round(z)), math.pi * (m - ops.round(m))
-    return 1 / (ops.cos(rest) + ops.sin(rest) / ops.tan(part))
+    return 1 / (ops.cos(rest) + ops.sin(rest) * (ops.cos(part) / ops.sin(part)))
 
 
 @takes()
