@@ -99,13 +99,20 @@ def test_other_loops_ask_for_nothing(function: Callable[..., Any], shape: tuple[
     assert text_of(function, array(*shape)) == text_of(function, array(*shape), **OFF)
 
 
-def test_what_is_small_or_of_unknown_size_stays_in_a_cache() -> None:
+def test_what_is_small_stays_in_a_cache() -> None:
     with phix.debug.settings(least_asked_bytes=2 * 4 * 20 * 1024 + 1):
         assert not asked(ops.softmax, array(20, 1024))
     with phix.debug.settings(least_asked_bytes=2 * 4 * 20 * 1024):
         assert asked(ops.softmax, array(20, 1024))
-    assert not asked(ops.softmax, phix.spec(["n", 1024]))
-    assert not asked(ops.softmax, phix.spec([20, "n"]))
+
+
+def test_an_unknown_number_of_rows_is_asked_for_where_it_is_large() -> None:
+    with phix.debug.settings(least_asked_bytes=77):
+        text = text_of(ops.softmax, phix.spec(["n", 1024]))
+    assert len(ASKED.findall(text)) == 1
+    large, small = re.findall(r"if (.*):", text)
+    assert large.endswith(" >= 77)") and "n * 1024" in large and small == f"not({large})"
+    assert not asked(ops.softmax, phix.spec([20, "n"]))  # rows that may be short
 
 
 def test_rows_that_go_past_the_caches_may_compute_more() -> None:
@@ -164,6 +171,22 @@ def test_results_are_those_of_float64(name: str, dtype: str) -> None:
             np.testing.assert_allclose(y.astype(float), z, TOLERANCE[dtype], atol)
             np.testing.assert_allclose(np.asarray(p, float), z, TOLERANCE[dtype], atol)
             assert y[-1].tobytes() == y[0].tobytes()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_unknown_numbers_of_rows(name: str) -> None:
+    """Few that are in a cache, many that are not: by one program."""
+    function, reference = CASES[name]
+    spec = phix.spec(["n", 600], "float64")
+    with phix.debug.settings(least_asked_bytes=5 * 3 * 600 * 8):
+        compiled = phix.jit(function, input_spec=[spec, spec])
+        for count in (1, 3, 7, 40, 2):
+            x = np.random.default_rng(count).standard_normal((count, 600))
+            found = phix.tree.leaves(compiled(x, x[::-1].copy()))
+            wanted = phix.tree.leaves(reference(x, x[::-1].copy()))
+            for y, z in zip(found, wanted):
+                np.testing.assert_allclose(np.asarray(y), z, 2e-13, 2e-13)
+    assert compiled.trace_count == 1
 
 
 def test_the_text_asks_line_by_line() -> None:

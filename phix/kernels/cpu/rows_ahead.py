@@ -20,6 +20,9 @@ becomes
 A core waits for some twenty lines at a time. So few are asked for at once, between blocks of a
 loop that brings nothing new itself: the one that computes most. What comes later in the same row
 is asked for there as well.
+
+Rows that are in a cache anyway are not asked for. Where their number is known while running only,
+so is that, and the loop stands there twice.
 """
 
 from __future__ import annotations
@@ -63,15 +66,17 @@ def rows_ahead(program: LoopProgram, setting: Setting) -> None:
         if isinstance(step, Kernel):
             requests = list(_requests(step))
             touched = touched_bytes(step, setting.builder.dim) if requests else ir.ZERO
-            if touched.fn == "const" and touched.data >= least:
+            is_known = touched.fn == "const"
+            if not is_known or touched.data >= least:
                 for request in requests:
-                    request.carry_out(step)
+                    request.carry_out(step, None if is_known else touched >= least)
 
 
 def touched_bytes(kernel: Kernel, size_of: Callable[[dm.DimLike], Expr]) -> Expr:
     """The bytes of all that a kernel reads and writes, beside memory of its own."""
     count: Expr = ir.ZERO
-    for buffer in {ir.owner(b) for b in ir.writes(kernel.body) | ir.reads(kernel.body)}:
+    touched = {ir.owner(b) for b in ir.writes(kernel.body) | ir.reads(kernel.body)}
+    for buffer in sorted(touched, key=lambda b: b.name):  # texts are the same in every process
         if buffer not in kernel.locals:
             count = count + size_of(dm.product(buffer.dims)) * buffer.dtype.itemsize
     return count
@@ -92,25 +97,32 @@ class _Request:
     asked: tuple[Pointer, ...]
     count: int
 
-    def carry_out(self, kernel: Kernel) -> None:
-        """Cut the loop into blocks, each behind what it asks for; what is left comes last."""
+    def carry_out(self, kernel: Kernel, condition: Expr | None) -> None:
+        """Cut the loop into blocks, each behind what it asks for, where the condition holds."""
+        made = self._blocks(kernel)
+        if condition is not None:
+            plain = replace(self.loop, body=replaced(self.loop.body, {}))
+            made = [ir.If(condition, made), ir.If(~condition, [plain])]
+        at = self.block.index(self.loop)
+        self.block[at : at + 1] = made
+
+    def _blocks(self, kernel: Kernel) -> list[Statement]:
+        """The blocks, and what is left."""
         loop, count = self.loop, self.count
-        blocks = loop.extent.data // count
         used = [s.index.data for s in ir.walk(kernel.body) if isinstance(s, For)]
         block = sc.var(f"i{1 + max(int(name[1:]) for name in used)}")
-        first = block * count
+        blocks, first = loop.extent.data // count, block * count
         body: list[Statement] = []
         for p in self.asked:
             there = Pointer(p.buffer, substituted(p.offset, {loop.index: first}))
-            length = sc.const(count * p.buffer.dtype.itemsize, dt.int64)
+            length = _number(count * p.buffer.dtype.itemsize)
             body.append(LibraryCall(FETCH, (there, length), ()))
         body.append(replace(loop, start=first, extent=first + count))
         made: list[Statement] = [replace(loop, index=block, extent=_number(blocks), body=body)]
         if blocks * count < loop.extent.data:
             rest = replaced(loop.body, {})
             made.append(replace(loop, start=_number(blocks * count), body=rest))
-        at = self.block.index(loop)
-        self.block[at : at + 1] = made
+        return made
 
 
 def _number(n: int) -> Expr:
@@ -154,7 +166,7 @@ def _request(rows: For, written: set[Buffer]) -> _Request | None:
         for buffer in found:
             first.setdefault(buffer, n)
     lengths = {b: _row_length(comes[n][b], rows) * b.dtype.itemsize for b, n in first.items()}
-    if not 0 < sum(lengths.values()) <= _MOST or not all(lengths.values()):
+    if not 0 < sum(lengths.values()) <= _MOST or min(lengths.values()) <= 0:
         return None
     quiet = [n for n, (_, s) in enumerate(every) if n not in first.values() and _may_wait(s)]
     for n in sorted(quiet, key=lambda n: -_operations(every[n][1])):
@@ -253,14 +265,16 @@ def wrapper(library: str) -> tuple[str, str] | None:
         return None
     text = f"""define internal void @{FETCH}(ptr %from, i64 %bytes) #3 {{
 entry:
-  br label %line
-line:
+  br label %head
+head:
   %at = phi i64 [0, %entry], [%next, %line]
+  %more = icmp slt i64 %at, %bytes
+  br i1 %more, label %line, label %done
+line:
   %address = getelementptr i8, ptr %from, i64 %at
   call void @llvm.prefetch.p0(ptr %address, i32 0, i32 3, i32 1)
   %next = add nuw nsw i64 %at, {_LINE}
-  %more = icmp slt i64 %next, %bytes
-  br i1 %more, label %line, label %done
+  br label %head
 done:
   ret void
 }}"""
