@@ -53,6 +53,7 @@ from phix.api.creation import (
 from phix.api.custom import custom_jvp, custom_vjp, stop_gradient
 from phix.api.gradients import grad, jvp, value_and_grad, vjp
 from phix.api.graphs import check_graph, decompose, eval_shape, infer_meta, make_graph, parse_graph
+from phix.api.implicit import custom_linear_solve, custom_root
 from phix.api.jacobians import hessian, hvp, jacfwd, jacrev, linear_transpose, linearize
 from phix.api.jet import derivative, jet
 from phix.api.jit import jit
@@ -151,6 +152,8 @@ __all__ = [
     "cond",
     "cupy",
     "custom_jvp",
+    "custom_linear_solve",
+    "custom_root",
     "custom_vjp",
     "debug",
     "decompose",

@@ -5,7 +5,7 @@
 """
 
 from phix.core.faces import face
-from phix.scipy import optimize, special, stats
+from phix.scipy import optimize, sparse, special, stats
 
-__all__ = ["optimize", "special", "stats"]
+__all__ = ["optimize", "sparse", "special", "stats"]
 __dir__ = face(__all__)

@@ -126,10 +126,10 @@ def _settings(method: str, tol: Any, options: Any) -> dict[str, Any]:
 
 
 # -- the start, as one vector --------------------------------------------------------------------
-def _is_array_like(x0: Any) -> bool:
+def is_array_like(x0: Any) -> bool:
     """Whether it is nested lists of numbers, which SciPy takes as an array."""
     if isinstance(x0, (list, tuple)):
-        return type(x0) in (list, tuple) and bool(x0) and all(map(_is_array_like, x0))
+        return type(x0) in (list, tuple) and bool(x0) and all(map(is_array_like, x0))
     return isinstance(x0, (int, float, np.number)) and not isinstance(x0, TensorBase)
 
 
@@ -137,7 +137,7 @@ class _Flat:
     """A tree of tensors as one vector, and back."""
 
     def __init__(self, x0: Any) -> None:
-        tree = owned_tensor(x0) if _is_array_like(x0) else x0
+        tree = owned_tensor(x0) if is_array_like(x0) else x0
         leaves, self.treedef = pytrees.flatten(tree)
         tensors = [v if isinstance(v, TensorBase) else owned_tensor(v) for v in leaves]
         tensors = [ops.cast(v, dt.default_float()) if dt.kind(v.dtype) in ("int", "bool") else v
