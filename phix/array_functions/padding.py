@@ -15,10 +15,8 @@ from phix.array_functions.reductions import mean
 from phix.array_functions.reductions import min as smallest
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.attrs import is_traced
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
-from phix.core.tensor import TensorBase
 
 Function = Callable[..., Any]
 
@@ -71,12 +69,8 @@ def _pairs(name: str, value: Any, rank: int) -> list[tuple[int, int]]:
 
 def _values(value: Any, rank: int, dtype: Any) -> list[tuple[Any, Any]]:
     """A pair of numbers for each axis."""
-    if isinstance(value, TensorBase) and is_traced(value):
-        if value.ndim:
-            raise NotOfferedError("traced values that are several; write one, or known ones")
-        return [(value.astype(dtype),) * 2] * rank
-    found = np.broadcast_to(np.asarray(value), (rank, 2))
-    return [tuple(ops.full((), v.item(), dtype) for v in pair) for pair in found]  # type: ignore[misc]
+    whole = ops.expand(tensor(value).astype(dtype), [rank, 2])
+    return [(whole[i, 0], whole[i, 1]) for i in range(rank)]
 
 
 def _part(x: Any, axis: int, start: Any, stop: Any) -> Any:
@@ -145,12 +139,25 @@ def _by_places(x: Any, axis: int, before: int, after: int, mode: str, reflect_ty
     found = ops.gather(x, _PLACES[mode](place, size), axis)
     if reflect_type == "even" or mode not in ("reflect", "symmetric"):
         return found
-    if isinstance(size, int) and max(before, after) > size - (mode == "reflect"):
-        raise NotOfferedError("reflect_type='odd' of more elements than the axis has")
+    return _point_mirrored(x, axis, place, found, size - (mode == "reflect"))
+
+
+def _point_mirrored(x: Any, axis: int, place: Any, found: Any, stride: Any) -> Any:
+    """``found``, the mirrored elements, so that each mirror turns them about its element.
+
+    Mirrors are ``stride`` apart. Two in turn move by what x rises from end to end, twice.
+    """
+    size = x.shape[axis]
+    first, last = _part(x, axis, 0, 1), _part(x, axis, size - 1, size)
     edges = ops.gather(x, _edge(place, size), axis)
+    place = ops.reshape(place, [-1 if i == axis else 1 for i in range(x.ndim)])
+    mirrors = place // ops.full((), dm.maximum(stride, 1), dt.int64)
+    is_odd = ops.remainder(mirrors, 2) == 1
+    rises = ops.where(is_odd, mirrors + ops.where(place < 0, 1, -1), mirrors)
+    turned = ops.where(is_odd, 2 * edges - found, found)
+    moved = turned + rises.astype(x.dtype) * (last - first)
     inside = ops.logical_and(place >= 0, place < size)
-    inside = ops.reshape(inside, [-1 if i == axis else 1 for i in range(x.ndim)])
-    return ops.where(inside, found, 2 * edges - found)
+    return ops.where(inside, found, ops.where(rises == 0, turned, moved))
 
 
 def _between(x: Any, axis: int, widths: tuple[int, int], mode: str, ends: Any, lengths: Any) -> Any:
