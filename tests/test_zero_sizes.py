@@ -186,3 +186,21 @@ def test_axes_that_are_parted_again_may_all_be_empty(
     slope = phix.grad(lambda x: ops.sum(x.reshape(0, 1) ** 2))
     assert run(slope)(none).shape == none.shape
     assert run(phix.vmap(slope))(phix.zeros((3, *none.shape))).shape == (3, *none.shape)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_extreme_of_nothing_is_where_it_starts(name: str, axis: Any) -> None:
+    function = getattr(phix.numpy, name)
+    calls = (
+        lambda x: function(x, axis=axis, initial=2.0),
+        lambda x: phix.to_tensor(getattr(x, name)(axis=axis, initial=2.0, keepdims=True)),
+    )
+    for call in calls:
+        unsized = phix.jit(call, input_spec=[phix.spec(["n", "m"], "float64")])
+        for shape in ((2, 3), (2, 0), (0, 3), (0, 0)):
+            x = np.arange(float(np.prod(shape))).reshape(shape)
+            keeps = {} if call is calls[0] else {"keepdims": True}
+            wanted = getattr(np, name)(x, axis=axis, initial=2.0, **keeps)
+            for run in (call, phix.jit(call), unsized):
+                np.testing.assert_array_equal(run(phix.to_tensor(x)), wanted)

@@ -9,8 +9,7 @@ import numpy as np
 
 from phix import ops
 from phix.array_functions import reductions
-from phix.array_functions.lexicographic import extreme_of_two
-from phix.array_functions.numpy_arguments import axis_of, operand, tensor
+from phix.array_functions.numpy_arguments import axis_of, tensor
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, AttributeValueError, described
 from phix.core.tensor import Tensor
@@ -53,12 +52,8 @@ def extreme_of(
     name: str, x: Any, axis: Any, out: Any, keep: Any, initial: Any, where: Any
 ) -> Tensor:
     keep = keeps(name, out, keep)
-    if where is not None and where is not True and initial is None:
-        raise ArgumentError(
-            "where= of max or min needs initial=, the result where nothing is chosen; give one"
-        )
-    found: Tensor = reductions.NAMES[name](only_where(x, where, initial), axis, keepdims=keep)
-    return found if initial is None else extreme_of_two(f"{name}imum", found, operand(initial))
+    found: Tensor = reductions.NAMES[name](x, axis, None, keep, initial, where)
+    return found
 
 
 def several(name: str, what: str, given: tuple[Any, ...]) -> Any:

@@ -266,12 +266,10 @@ def _extreme(name: str, doc: str, reduce: Function) -> Function:
         if not given(initial):
             return over(of_complex if dt.is_complex(x.dtype) else reduce, x, axis, keepdims)
         start = tensor(initial).astype(x.dtype)
-        axes = reduced_axes(axis, x.ndim)
-        if 0 in [x.shape[i] for i in axes if isinstance(x.shape[i], int)]:
-            dims = [1 if i in axes else d for i, d in enumerate(x.shape)]
-            found = ops.expand(start, [d for i, d in enumerate(dims)
-                                       if i not in axes or kept(keepdims)])  # fmt: skip
-            return found
+        for i in reduced_axes(axis, x.ndim):
+            if dm.may_equal(x.meta.dims[i], 0):  # no element is there then but the start
+                row = [1 if i == k else d for k, d in enumerate(x.shape)]
+                x = ops.concat([x, ops.expand(start, row)], i)
         found = over(of_complex if dt.is_complex(x.dtype) else reduce, x, axis, keepdims)
         return extreme_of_two(pair, found, start)
 
