@@ -453,3 +453,25 @@ def test_roots_have_derivatives_compiled_or_not() -> None:
     np.testing.assert_allclose(phix.grad(total)(coefficients), [0, -6, -1, 0, 0], atol=1e-12)
     found = phix.jit(phix.grad(total))(coefficients[1:])
     np.testing.assert_allclose(found, [-6, -1, 0, 0], atol=1e-12)
+
+
+SEEN = {
+    "histogram": lambda np, x: np.histogram(x, 3)[1],
+    "range": lambda np, x: np.histogram(x, 3, range=(x[0], x[2]), weights=x)[1],
+    "edges": lambda np, x: np.histogram(x, x[:2], weights=x)[0],
+    "digitize": lambda np, x: np.digitize(x, x[:3]) * x,
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_numbers_that_eager_calls_look_at_may_have_derivatives(name: str) -> None:
+    x, f = np.array([0.0, 1.0, 5.0, 2.0]), lambda x: SEEN[name](phix.numpy, x)
+    wanted = phix.jit(phix.jacrev(f))(x)
+    np.testing.assert_allclose(phix.jacrev(f)(x), wanted)
+    np.testing.assert_allclose(phix.jvp(f, (x,), (x,))[1], wanted.numpy() @ x)
+    np.testing.assert_allclose(f(x), SEEN[name](np, x))
+
+
+def test_known_numbers_are_looked_at_while_others_are_traced() -> None:
+    f = phix.jit(lambda x: phix.numpy.roots(phix.to_tensor([0.0, 1.0, -3.0, 2.0])).real + x)
+    np.testing.assert_allclose(f(1.0), [3.0, 2.0])

@@ -12,7 +12,7 @@ from phix import ops
 from phix.array_functions.numpy_arguments import floating, tensor
 from phix.array_functions.sorting import is_rising, searchsorted
 from phix.core import dtypes as dt
-from phix.core.attrs import is_traced
+from phix.core.attrs import beneath, is_traced
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import TensorBase
@@ -58,7 +58,7 @@ def _check_ends(name: str, low: Any, high: Any) -> None:
     """Refuse a range that is none, where it is known; the edges of a compiled one are NaN."""
     if is_traced(low) or is_traced(high):
         return
-    ends = [float(low), float(high)]
+    ends = [float(beneath(v)) for v in (low, high)]
     if not np.isfinite(ends).all():
         raise AttributeValueError(
             f"{name}: no bins lie between {ends[0]} and {ends[1]}; give range=(low, high), or "

@@ -11,7 +11,7 @@ from phix import linalg, ops
 from phix.array_functions.numpy_arguments import floating, refuse, tensor
 from phix.array_functions.signals import convolve
 from phix.core import dtypes as dt
-from phix.core.attrs import is_traced
+from phix.core.attrs import beneath, is_traced
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 
@@ -123,7 +123,7 @@ def roots(p: Any) -> Any:
     """The roots of a polynomial as complex numbers: the eigenvalues of its companion matrix. As
     many as its degree: leading zeros must not be there in compiled programs."""
     x = floating(_vector("roots", p))
-    held = None if is_traced(x) else np.flatnonzero(ops.stop_gradient(x).numpy())
+    held = None if is_traced(x) else np.flatnonzero(beneath(x).numpy())
     last = x.shape[0]
     if held is not None:
         if not held.size:

@@ -11,7 +11,7 @@ from phix.array_functions.lexicographic import in_order
 from phix.array_functions.numpy_arguments import axis_of, given, refuse, tensor
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.attrs import is_traced
+from phix.core.attrs import beneath, is_traced
 from phix.core.errors import AttributeValueError, ShapeError
 
 Function = Callable[..., Any]
@@ -156,7 +156,7 @@ def is_rising(edges: Any) -> bool | None:
     """Whether no edge is below the one before it; None where that is not known yet."""
     if is_traced(edges):
         return None
-    known = edges.numpy()
+    known = beneath(edges).numpy()
     return not bool((known[1:] < known[:-1]).any())
 
 

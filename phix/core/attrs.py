@@ -27,7 +27,7 @@ from phix.core.places import as_place
 from phix.core.tensor import Tensor, TensorBase, Tracer, ValueTracer
 
 
-def _lowest(value: TensorBase) -> TensorBase:
+def beneath(value: TensorBase) -> TensorBase:
     """The value under tracers that have one."""
     while isinstance(value, ValueTracer):
         value = value.value
@@ -40,7 +40,7 @@ NO_NEGATIVE = "a size or attribute that is computed must be 0 or more"
 
 def is_traced(value: TensorBase) -> bool:
     """Whether the value is not known: it is staged, or differs along a batch."""
-    return isinstance(_lowest(value), Tracer)
+    return isinstance(beneath(value), Tracer)
 
 
 def as_dim(value: TensorBase, largest: bool = False, refusal: str = "") -> Any:
@@ -50,7 +50,7 @@ def as_dim(value: TensorBase, largest: bool = False, refusal: str = "") -> Any:
     A program takes a negative one for 0, or raises an error that says the ``refusal``.
     """
     if kind(value.dtype) == "int":
-        value = _lowest(value)
+        value = beneath(value)
         if isinstance(value, Tracer) and value.ndim == 0:
             return value.interpreter.as_dim(value, largest, refusal)
     return value.item()
