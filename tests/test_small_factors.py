@@ -235,3 +235,14 @@ def test_gradients_through_small_factors() -> None:
     np.testing.assert_allclose(slope, wanted, rtol=0, atol=1e-8)
     turned = transposed(np.asarray(rotation(a))) @ slope
     np.testing.assert_allclose(turned, -transposed(turned), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [4, 2 * SMALL])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("factor", [phix.linalg.qr, phix.linalg.svd, phix.linalg.eigh])
+def test_matrices_that_lie_in_more_axes(factor: Any, dtype: str, size: int) -> None:
+    """They are read where they lie: no dims of the memory say how far apart two matrices are."""
+    x = normal(5, size // 2, 2, 2, size // 2, dtype=dtype)
+    function = lambda x: factor(x.reshape(5, size, size))  # noqa: E731
+    for found, expected in zip(arrays(phix.jit(function)(x)), arrays(function(x))):
+        np.testing.assert_allclose(found, expected, 1e-9, 1e-9)

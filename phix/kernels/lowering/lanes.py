@@ -97,7 +97,7 @@ class Block:
 
     def __init__(self, b: Builder, kernel: Kernel, dims: dm.Shape, dtype: np.dtype) -> None:
         self.b, self.kernel, self.dtype = b, kernel, dtype
-        self.count = dm.product(dims[:-2])
+        self.count, self.size = dm.product(dims[:-2]), b.dim(dm.product(dims[-2:]))
         self.lanes = _BESIDE // dtype.itemsize
         if isinstance(self.count, int):  # a power of two, as vectors are
             self.lanes = min(self.lanes, 1 << max(0, self.count - 1).bit_length())
@@ -121,12 +121,11 @@ class Block:
 
     def take(self, x: Buffer, into: Field, place: Callable[[Expr, Expr], Expr]) -> None:
         """Elements (i, j) from ``place(i, j)`` of each matrix; lanes behind the last matrix have
-        the last one."""
-        size = self.b.dim(x.dims[-2]) * self.b.dim(x.dims[-1])
+        the last one. The buffer's own dims may be others: those of what was reshaped."""
 
         def element(lane: Expr, i: Expr, j: Expr) -> Expr:
             matrix = self.first + sc.binary("minimum", lane, self.filled - 1)
-            found = ir.load(x, (matrix * size + place(i, j),))
+            found = ir.load(x, (matrix * self.size + place(i, j),))
             assert isinstance(found, Expr)
             return found
 

@@ -70,14 +70,14 @@ class _Calls:
                 b.loop(b.dim(dims[-2]), "reduction") as i,
                 b.loop(b.dim(dims[-1]), "reduction") as j,
             ):
-                element = ir.load(given, (b.linear((*at, i, j), given.dims),))
+                element = ir.load(given, (b.linear((*at, i, j), dims),))
                 found = sc.select(_is_finite(element), bad, number(1, dt.int32))
                 b.emit(ir.Assign((bad,), (found,)))
             b.store(flags, at, bad)
 
         def at_index(idx: tuple[Expr, ...]) -> Element:
             flag = ir.load(flags, (b.linear(idx[:-2], self.lead),))
-            element = ir.load(given, (b.linear(idx, given.dims),))
+            element = ir.load(given, (b.linear(idx, dims),))
             return choose(sc.ne(flag, 0), constant(0, self.dtype), element)  # type: ignore[arg-type]
 
         b.fill(copy, Value(dims, self.dtype, at_index))
