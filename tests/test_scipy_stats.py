@@ -154,6 +154,8 @@ LIMITS = [
     (0, stats.t.cdf, (0.0, 3.0), 2 / (np.pi * np.sqrt(3))), (1, stats.t.cdf, (0.0, 3.0), 0.0),
     (0, stats.t.cdf, (1.0, INF), np.exp(-0.5) / ROOT), (0, stats.t.logpdf, (1.0, INF), -1.0),
     (0, stats.gennorm.cdf, (0.0, 2.0), 1 / np.sqrt(np.pi)), (1, stats.gennorm.cdf, (0.0, 2.0), 0.0),
+    (0, stats.gennorm.logpdf, (0.0, 0.5), 0.0),
+    (3, stats.gennorm.logpdf, (0.0, 0.5, 0.0, 2.0), -0.5),
     (1, stats.vonmises.logpdf, (0.3, 0.0), np.cos(0.3)),
     (0, stats.gumbel_r.cdf, (-800.0,), 0.0), (0, stats.gumbel_r.pdf, (-800.0,), 0.0),
     (0, stats.gumbel_r.sf, (-800.0,), 0.0), (0, stats.gumbel_r.logsf, (-800.0,), 0.0),

@@ -143,10 +143,11 @@ def _gennorm_log_density(z: Any, beta: Any) -> Any:
 
 
 def _power_of_size(z: Any, power: Any) -> Any:
-    """abs(z) ** power, of even powers by the square, which is smooth at 0."""
-    is_even = ops.remainder(power, 2.0) == 0
-    size = ops.where(is_even, z * z, ops.abs(ops.where(is_even, 1.0, z)))
-    return size ** ops.where(is_even, 0.5 * power, power)
+    """abs(z) ** power, of even powers by the square, which is smooth at 0; the slope at the cusp of
+    powers below 1 is 0, so that those of what z is made of are numbers."""
+    is_even, is_cusp = ops.remainder(power, 2.0) == 0, (z == 0) & (power < 1)
+    size = ops.where(is_even, z * z, ops.abs(ops.where(is_even | is_cusp, 1.0, z)))
+    return ops.where(is_cusp, 0.0, size ** ops.where(is_even, 0.5 * power, power))
 
 
 def _with_slope(below: Any, log_density: Any) -> Any:
