@@ -232,6 +232,11 @@ def test_distributions_of_vectors() -> None:
     np.testing.assert_allclose(
         stats.multinomial.pmf(counts, 5, p), scipy.stats.multinomial.pmf(counts, 5, p), rtol=1e-12
     )
+    one = x[:, :1]  # the same number along each of the three axes of cov
+    want = scipy.stats.multivariate_normal.logpdf(one + np.zeros(3), np.zeros(3), [1, 2, 3])
+    for middle in (0.0, np.zeros(1)):
+        found = stats.multivariate_normal.logpdf(one, middle, np.array([1.0, 2.0, 3.0]))
+        np.testing.assert_allclose(found, want, rtol=1e-12)
     with pytest.raises(ShapeError, match="dirichlet"):
         stats.dirichlet.logpdf(p, alpha[:1])
     with pytest.raises(ShapeError, match=r"multivariate_normal.*\[\.\.\., 3, 3\]"):

@@ -141,6 +141,7 @@ def _normal_logpdf(x: TensorLike, mean: TensorLike = 0, cov: TensorLike = 1) -> 
     n = away.shape[-1] if away.ndim else spread.shape[-1]
     if spread.ndim < 2:
         size = spread + ops.zeros([n], spread.dtype)
+        n = size.shape[-1]  # a vector may have more numbers than x, which broadcasts
         square = ops.sum(away * away / size, [-1])
         return -0.5 * (square + n * math.log(2 * math.pi) + ops.sum(ops.log(size)))
     if tuple(spread.shape[-2:]) != (n, n):
