@@ -250,3 +250,16 @@ def test_one_matrix_meets_many_columns(
     if name == "matrix" and dtype == "float64" and not unknown and lanes == (6,):
         loops = phix.jit(mapped).lower(x, v).as_text("loop ir")
         assert loops.count("gemm") == 1 and "for" not in loops
+
+
+def test_a_transpose_of_what_was_reshaped_is_put_in_order() -> None:
+    x = np.arange(3 * 16).reshape(3, 2, 2, 2, 2)
+
+    def product(x: Any) -> Any:
+        y = ops.reshape(x, [3, 4, 4])
+        return ops.matmul(y, ops.transpose(y, [0, 2, 1]), transpose_y=True)
+
+    y = x.reshape(3, 4, 4)
+    off = ["view_of_view", "transposed_operands", "small_products", "direct_products"]
+    found = phix.jit(product, disable=off)(x)
+    np.testing.assert_array_equal(found, y @ y)

@@ -259,7 +259,8 @@ class Product:
 
     def _put_in_order(self) -> None:
         """Read the right operand, if it is transposed, as it lies when it is not."""
-        self.y = buffer_value(self.b.contiguous(swapped(self.b, self.y)))
+        turned = swapped(self.b, self.y)  # its buffer may have the dims of what was reshaped
+        self.y = self.b.view(buffer_value(self.b.contiguous(turned)), turned.dims)
         self.yd, self.transpose_y = self.y.dims, False
 
     def _operand(self, v: Value, dtype: Any) -> Buffer:
