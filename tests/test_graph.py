@@ -88,6 +88,25 @@ def test_arguments_must_fit(mlp):
         mlp(np.ones((2, 8)), w, b)
 
 
+SIGNED = {
+    "a slice to before the first": lambda x: x[::-1],
+    "a number less a dim": lambda x: ops.pad(x, [0, 7 - 3 * x.shape[0]], 1.0),
+    "a dim less a number": lambda x: ops.pad(x, [2, 4 - x.shape[0]], 1.0),
+    "a function of one": lambda x: x[-((1 - x.shape[0]) // 2) : x.shape[0]],
+    "negative numbers": lambda x: ops.clip(ops.scale(x, -1.5), -2.0, float("inf")),
+}
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_the_sign_before_a_dim_is_that_of_its_first_term(name: str) -> None:
+    graph = phix.make_graph(SIGNED[name])(phix.spec(["n"], "float64"))
+    again = phix.parse_graph(str(graph))
+    assert str(again) == str(graph)
+    for size in (1, 2, 3):
+        x = np.arange(1.0, size + 1)
+        np.testing.assert_array_equal(again(x)[0], SIGNED[name](phix.to_tensor(x)))
+
+
 def test_a_check_left_open_while_tracing_fails_at_run_time_with_the_same_message():
     f = phix.jit(ops.matmul, input_spec=[phix.spec(["n", "k"]), phix.spec([4, 2])])
     np.testing.assert_array_equal(f(np.ones((3, 4), "f"), np.ones((4, 2), "f")), 4.0)

@@ -278,12 +278,14 @@ class _Parser:
         if dtype not in dt.BY_NAME:
             raise self.error(f"{dtype!r} is no dtype; write one of {', '.join(dt.BY_NAME)}")
         self.expect("[")
-        return MetaTensor(tuple(self.listed("]", self.dim)), dt.BY_NAME[dtype])
+        return MetaTensor(tuple(self.listed("]", self.meta_dim)), dt.BY_NAME[dtype])
+
+    def meta_dim(self) -> dm.DimLike:
+        dim = self.dim()
+        return dm.symbol() if isinstance(dim, int) and dim == -1 else dim
 
     def dim(self) -> dm.DimLike:
         total = self.dim_term(-1 if self.accept("-") else 1)
-        if isinstance(total, int) and total == -1:
-            return dm.symbol()
         while self.peek() in ("+", "-"):
             total = total + self.dim_term(1 if self.next() == "+" else -1)
         return total
@@ -379,8 +381,7 @@ class _Parser:
             values = self.listed(")" if token == "(" else "]", self.value)
             return tuple(values) if token == "(" else values
         if token == "-":
-            value = self.value()
-            return -value
+            return self.negative()
         if token == "graph":
             return self.subgraph()
         if token in _WORDS:
@@ -406,6 +407,16 @@ class _Parser:
             self.position -= len(token)
             return self.dim()
         raise self.error(f"{token!r} is no value")
+
+    def negative(self) -> Any:
+        """What follows a sign, which is that of the first term alone: ``-n+1``, ``-2*n+1``."""
+        token = self.peek()
+        if token[:1].isdigit() or token[:1] == ".":
+            return self.number_or_dim(-ast.literal_eval(self.next()))
+        if token.isidentifier() and token not in _WORDS and token != "complex":
+            self.position -= 1
+            return self.dim()
+        return -self.value()
 
     def number_or_dim(self, value: Any) -> Any:
         """``2`` is a number, ``2*n`` a dim."""
