@@ -237,6 +237,12 @@ def test_distributions_of_vectors() -> None:
     for middle in (0.0, np.zeros(1)):
         found = stats.multivariate_normal.logpdf(one, middle, np.array([1.0, 2.0, 3.0]))
         np.testing.assert_allclose(found, want, rtol=1e-12)
+    for dtype in ("float16", "bfloat16"):  # parts that add to 1 as far as the dtype has it
+        halves = [phix.to_tensor(v).astype(dtype) for v in ([0.1, 0.3, 0.6], alpha)]
+        found = stats.dirichlet.logpdf(*halves).item()
+        assert abs(found - scipy.stats.dirichlet.logpdf([0.1, 0.3, 0.6], alpha)) < 0.02
+        beside = phix.to_tensor([0.1, 0.3, 0.65]).astype(dtype)
+        assert stats.dirichlet.logpdf(beside, halves[1]).item() == -np.inf
     with pytest.raises(ShapeError, match="dirichlet"):
         stats.dirichlet.logpdf(p, alpha[:1])
     with pytest.raises(ShapeError, match=r"multivariate_normal.*\[\.\.\., 3, 3\]"):

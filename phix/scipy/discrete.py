@@ -85,6 +85,10 @@ _ROWS = {
 
 
 # -- distributions of vectors ----------------------------------------------------------------------
+# How far from 1 the sum of rounded parts may be, where that is not 1e-5.
+_CLOSE = {"float64": 1e-9, "float16": 1e-3, "bfloat16": 1e-2}
+
+
 @takes()
 def _dirichlet_logpdf(x: TensorLike, alpha: TensorLike) -> Tensor:
     """log of the density at x, whose first axis has the parts; the last one may be left out.
@@ -102,7 +106,7 @@ def _dirichlet_logpdf(x: TensorLike, alpha: TensorLike) -> Tensor:
                          f"as alpha, found {parts.meta} and {shape.meta}")  # fmt: skip
     norm = ops.sum(ops.lgamma(shape)) - ops.lgamma(ops.sum(shape))
     column = ops.reshape(shape, [shape.shape[0]] + [1] * (parts.ndim - 1))
-    close = 1e-5 if dtype != "float64" else 1e-9
+    close = _CLOSE.get(str(dtype), 1e-5)
     known = ops.all((parts >= 0) & (parts <= 1), 0)
     known = known & (ops.abs(ops.sum(parts, [0]) - 1) < close)
     value = ops.sum(xlogy(column - 1, ops.clip(parts, 0.0, 1.0)), [0]) - norm
