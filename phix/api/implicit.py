@@ -67,6 +67,36 @@ class _System:
         return solution(list(b), list(closed), list(held), list(held_back))
 
 
+@dataclass(frozen=True)
+class _Root:
+    """An equation, the graph that solves it, and the systems of cotangents and tangents at the
+    solution."""
+
+    value: Flat
+    solve: Graph
+    tangents: _System
+
+    def solution(self, guess: Tensors, closed: Tensors, held: Tensors, *of_tangents: Any) -> Any:
+        """What ``solve`` gives, with derivatives by ``closed``."""
+
+        @custom_vjp
+        def root(guess: Any, closed: Any, held: Any, *of_tangents: Any) -> Any:
+            return list(self.solve(*guess, *closed, *held))
+
+        def forward(guess: Any, closed: Any, held: Any, *of_tangents: Any) -> Any:
+            outs = root(guess, closed, held, *of_tangents)
+            return outs, (outs[: len(guess)], closed, *of_tangents)
+
+        def backward(residuals: Any, cts: Any) -> Any:
+            x, closed, *of_tangents = residuals
+            w = self.tangents.solution(cts[: len(x)], [*x, *closed], *of_tangents)
+            grads = _answers(lambda own: self.value(x, own), closed, w)
+            return None, grads, None, *[None for _ in of_tangents]
+
+        root.defvjp(forward, backward)
+        return root(list(guess), list(closed), list(held), *map(list, of_tangents))
+
+
 def _answers(function: Callable[[Tensors], Any], closed: Tensors, w: Tensors) -> list[Any]:
     """The cotangents of ``closed`` for -w: the unknown answers so that the value stays."""
     places = [i for i, c in enumerate(closed) if dt.is_differentiable(c.dtype)]
@@ -86,7 +116,7 @@ def _answers(function: Callable[[Tensors], Any], closed: Tensors, w: Tensors) ->
 
 
 # -- what users give ------------------------------------------------------------------------------
-class _Equation:
+class _Problem:
     """A function from a tree to a like tree, as a graph, and what it closes over."""
 
     def __init__(self, function: Callable[..., Any], unknown: Any, name: str, called: str) -> None:
@@ -205,22 +235,22 @@ def custom_linear_solve(
     >>> [round(v, 3) for v in phix.grad(f)(phix.to_tensor([1.5, 2.0])).tolist()]
     [-1.333, -1.5]
     """
-    equation = _Equation(matvec, b, "custom_linear_solve", "matvec")
-    closed = equation.closed
+    problem = _Problem(matvec, b, "custom_linear_solve", "matvec")
+    closed = problem.closed
 
     def transposed(g: Tensors, closed: Tensors) -> Tensors:
-        return equation.pulled(g, [*g, *closed])  # of a linear function anywhere
+        return problem.pulled(g, [*g, *closed])  # of a linear function anywhere
 
-    graph, held, tree = equation.solved_by(solve, equation.value, closed, "solve", has_aux)
-    system, held_back = _System(equation.value, equation.value, graph, graph), held
+    graph, held, tree = problem.solved_by(solve, problem.value, closed, "solve", has_aux)
+    system, held_back = _System(problem.value, problem.value, graph, graph), held
     if not symmetric:
         back: Graph | None = None
         if transpose_solve is not None:
-            back, held_back, _ = equation.solved_by(
+            back, held_back, _ = problem.solved_by(
                 transpose_solve, transposed, closed, "transpose_solve", has_aux
             )
-        system = _System(equation.value, transposed, graph, back)
-    return pytrees.unflatten(tree, system.solution(equation.flat, closed, held, held_back))
+        system = _System(problem.value, transposed, graph, back)
+    return pytrees.unflatten(tree, system.solution(problem.flat, closed, held, held_back))
 
 
 @takes(f=FUNCTION, solve=FUNCTION, tangent_solve=FUNCTION, has_aux=FLAG)
@@ -260,31 +290,16 @@ def custom_root(
     >>> root(9.0).item(), round(phix.grad(root)(9.0).item(), 5)
     (3.0, 0.16667)
     """
-    equation = _Equation(f, initial_guess, "custom_root", "f")
-    graph, held, tree = equation.solved_by(solve, equation.value, equation.closed, "solve", has_aux)
-    point = [*equation.flat, *equation.closed]
+    problem = _Problem(f, initial_guess, "custom_root", "f")
+    graph, held, tree = problem.solved_by(solve, problem.value, problem.closed, "solve", has_aux)
+    point = [*problem.flat, *problem.closed]
     (back, held_back, _), (forth, held_forth, _) = (
-        equation.solved_by(tangent_solve, of, point, "tangent_solve", False)
-        for of in (equation.pulled, equation.pushed)
+        problem.solved_by(tangent_solve, of, point, "tangent_solve", False)
+        for of in (problem.pulled, problem.pushed)
     )
-    system = _System(equation.pulled, equation.pushed, back, forth)
-
-    @custom_vjp
-    def root(guess: Any, closed: Any, held: Any, held_back: Any, held_forth: Any) -> Any:
-        return list(graph(*guess, *closed, *held))
-
-    def forward(guess: Any, closed: Any, held: Any, *tangent: Any) -> Any:
-        outs = root(guess, closed, held, *tangent)
-        return outs, (outs[: len(guess)], closed, *tangent)
-
-    def backward(residuals: Any, cts: Any) -> Any:
-        x, closed, *tangent = residuals
-        w = system.solution(cts[: len(x)], [*x, *closed], *tangent)
-        grads = _answers(lambda own: equation.value(x, own), closed, w)
-        return None, grads, None, None, None
-
-    root.defvjp(forward, backward)
-    outs = root(equation.flat, equation.closed, held, held_back, held_forth)
+    tangents = _System(problem.pulled, problem.pushed, back, forth)
+    root = _Root(problem.value, graph, tangents)
+    outs = root.solution(problem.flat, problem.closed, held, held_back, held_forth)
     return pytrees.unflatten(tree, outs)
 
 
