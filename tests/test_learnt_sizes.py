@@ -47,6 +47,50 @@ def test_fifty_batch_sizes_take_three_traces() -> None:
     assert f.trace_count == 3
 
 
+BOUNDS: dict[str, Callable[[Any], slice]] = {
+    "last three": lambda n: slice(n - 3, None),
+    "all but three": lambda n: slice(n - 3),
+    "around the middle": lambda n: slice(n // 2 - 2, n // 2 + 2),
+    "backwards": lambda n: slice(n - 3, None, -1),
+    "backwards to": lambda n: slice(None, n - 5, -2),
+    "from twice": lambda n: slice(6 - n, 2 * n - 4, 2),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_below_0_count_from_the_end(name: str) -> None:
+    """As in NumPy: a program for all sizes takes them for positions, and is not run where that
+    differs. Such sizes have programs of their own, and the others still one in common."""
+    bound = BOUNDS[name]
+    put = phix.jit(lambda x: x.at[bound(x.shape[0])].set(0.0))
+    takes: dict[str, Any] = {
+        "by itself": phix.jit(lambda x: x[bound(x.shape[0])]),
+        "in a loop": phix.jit(
+            lambda x: phix.fori_loop(0, 1, lambda i, c: c.at[bound(c.shape[0])].set(0.0), x)
+        ),
+        "lanes": phix.jit(phix.vmap(lambda x: x[bound(x.shape[0])])),
+        "declared": phix.jit(
+            lambda x: x[bound(x.shape[0])], input_spec=[phix.spec(["n"], "float64")]
+        ),
+    }
+    refused = 0
+    for n in (9, 8, 2, 7, 1, 4, 3, 0, 5, 6, 12, 30):
+        x = np.arange(1.0, n + 1)
+        wanted, changed = x[bound(n)], x.copy()
+        changed[bound(n)] = 0.0
+        assert takes["by itself"](x).tolist() == wanted.tolist(), n
+        assert takes["lanes"](np.stack([x, x])).tolist() == [wanted.tolist()] * 2, n
+        assert put(x).tolist() == takes["in a loop"](x).tolist() == changed.tolist(), n
+        try:
+            assert takes["declared"](x).tolist() == wanted.tolist(), n
+        except ShapeError as error:
+            assert "which counts from the end" in str(error)
+            refused += 1
+    assert refused <= 5
+    if name == "last three":  # 9, those of open size, 2, 1, 0
+        assert refused == 1 and takes["by itself"].trace_count == 5
+
+
 def test_sizes_0_and_1_stay_right() -> None:
     def scaled(x: Any, y: Any) -> Any:
         return x * y + ops.sum(x)

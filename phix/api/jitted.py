@@ -200,6 +200,9 @@ class Jitted(Generic[P, R]):
             except RetraceError:
                 raise
             except Exception as error:  # the program of these sizes says whether it is the user's
+                opener = self._known.get(self._trace_key(opened))
+                if opener is not None and self._serves(opener.traced):
+                    break
                 pattern = self._sizes.without(pattern, error)
                 continue
             if found.launch is not None:
@@ -221,11 +224,16 @@ class Jitted(Generic[P, R]):
         except Exception as error:
             if pattern is None or not pattern.unknown or self._sizes is None:
                 raise
-            found = ready(self._traced(call))
+            refusing, found = found.traced, ready(self._traced(call))
             outs = _launched(found, tensors)
-            pattern = self._sizes.without(pattern, error)
+            if not self._serves(refusing):
+                pattern = self._sizes.without(pattern, error)
         self._learn(call, pattern)
         return outs, found
+
+    def _serves(self, traced: Traced) -> bool:
+        """Whether a trace of open sizes has run for some, so that those it refuses are odd."""
+        return any(k.traced is traced and k.launch is not None for k in self._known.values())
 
     def _learn(self, call: CallKind, pattern: Pattern | None) -> None:
         if pattern is not None and self._sizes is not None:

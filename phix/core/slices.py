@@ -1,13 +1,18 @@
 """Where a slice of an axis begins, and how many elements it takes, as Python counts them.
 
 A bound that is an int counts from the end if it is negative. A bound that is a ``Dim`` is a
-position: what turns out below 0 is 0. Both are clipped to the axis.
+position: what turns out below 0 is 0. Both are clipped to the axis. Programs for unknown sizes are
+not run for those at which the two differ: see ``check_positions``.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from phix.core import dims as dm
 from phix.core.dims import Apply, Dim, DimLike, Symbol
+from phix.core.errors import ShapeError
+from phix.core.op import Op
 
 
 def not_negative(v: DimLike) -> bool:
@@ -68,10 +73,7 @@ def canonical(
     stay as written, as far as programs can compute with them.
     """
     if not dm.is_known(start, end, dim):
-        start, end = (
-            min(max(v, -_FAR), _FAR) if isinstance(v, int) else from_zero(v) if stride > 0 else v
-            for v in (start, end)
-        )
+        start, end = (min(max(v, -_FAR), _FAR) if isinstance(v, int) else v for v in (start, end))
         return start, end, min(max(stride, -_FAR), _FAR)
     assert isinstance(dim, int)
     first, last, _ = slice(start, end, stride).indices(dim)
@@ -98,3 +100,29 @@ def _backward(v: DimLike, dim: DimLike) -> DimLike:
     """A bound of a backward slice: at most the last element, at least one before the first."""
     at = v + dim if isinstance(v, int) and v < 0 else v
     return smaller(from_zero(at + 1), dim) - 1
+
+
+def check_positions(
+    op: Op, metas: tuple[Any, ...], traced: tuple[Any, ...], here: tuple[Any, ...]
+) -> None:
+    """Look whether the bounds of a slice that were traced as positions are positions.
+
+    Raises:
+        ShapeError: one is negative here, and would take other elements from the end.
+    """
+    if traced is here or "starts" not in op.attr_names:
+        return
+    given, found = (dict(zip(op.attr_names, attrs)) for attrs in (traced, here))
+    for place, axis in enumerate(found["axes"]):
+        dim, strides = metas[0].dims[axis], found.get("strides")
+        first = 1 if strides and strides[place] < 0 else 0  # a step before the first element
+        for name in ("starts", "ends"):
+            bound, v = given[name][place], found[name][place]
+            is_known = isinstance(v, int) and isinstance(dim, int)
+            if isinstance(bound, Dim) and is_known and v < 0 < v + dim + first:
+                raise ShapeError(
+                    f"{op.name}: the bound {dm.dim_text(bound)} of a slice is {v} for these sizes, "
+                    f"which counts from the end of axis {axis} of {metas[0]}; it was traced as a "
+                    "position from the front. Trace with known sizes, or slice from the other "
+                    "side, as x[k:] and x[:-k] do"
+                )

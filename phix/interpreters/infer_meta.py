@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
-from phix.core import context, later, size_checks, varying
+from phix.core import context, later, size_checks, slices, varying
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import normalize, with_call
@@ -209,12 +209,27 @@ def _as_tuple(out: Any) -> Any:
     return tuple(out) if isinstance(out, list) else out
 
 
-def _infer_for_sizes(equation: Equation, env: Mapping[dm.Symbol, Any]) -> tuple[Any, ...]:
-    """The metas of an equation's outputs, its unknown dims having those sizes."""
+def infer_for_sizes(
+    equation: Equation,
+    metas: tuple[Any, ...],
+    env: Mapping[dm.Symbol, Any],
+    config: MetaConfig = RUN_TIME,
+) -> tuple[Any, ...]:
+    """The metas of an equation's outputs for inputs of ``metas``, unknown dims having the sizes of
+    ``env``.
+
+    Raises:
+        ShapeError or its like: it does not fit them, or means something else for them.
+    """
+    attrs = substitute_attrs(equation.attrs, env)
+    slices.check_positions(equation.op, metas, equation.attrs, attrs)
+    return infer(equation.op, metas, attrs, config)
+
+
+def _infer_alone(equation: Equation, env: Mapping[dm.Symbol, Any]) -> tuple[Any, ...]:
     metas = map_entries(lambda a: a.meta.substitute(env), equation.inputs)
-    config = RUN_TIME if env else COMPILE_TIME
-    return infer(equation.op, metas, substitute_attrs(equation.attrs, env), config)
+    return infer_for_sizes(equation, metas, env, RUN_TIME if env else COMPILE_TIME)
 
 
 later.provide_infer(infer)
-size_checks.provide(_infer_for_sizes)
+size_checks.provide(_infer_alone)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from phix.core import dims as dm
 from phix.core.dims import Dim, Shape, Symbol, shape_text
 from phix.core.errors import GraphError, ShapeError
 from phix.core.graph import (
@@ -25,7 +26,7 @@ from phix.core.memory_layouts import is_blocked
 from phix.core.meta import MetaConfig, MetaTensor, covers
 from phix.core.size_checks import check_inside
 from phix.core.source import at_source
-from phix.interpreters.infer_meta import COMPILE_TIME, RUN_TIME, infer
+from phix.interpreters.infer_meta import COMPILE_TIME, RUN_TIME, infer, infer_for_sizes
 
 
 def check(graph: Graph) -> None:
@@ -112,17 +113,22 @@ def infer_again(graph: Graph, shapes: Sequence[Shape], config: MetaConfig = RUN_
 
     for e in graph.equations:
         try:
-            found = infer(
-                e.op, map_entries(meta_of, e.inputs), substitute_attrs(e.attrs, env), config
-            )
+            found = infer_for_sizes(e, map_entries(meta_of, e.inputs), env, config)
         except Exception as error:
             raise _as_traced(at_source(error, e.source), e, env) from None
         for variable, meta in zip(e.variables, flat(found)):
-            if variable.meta.ndim != meta.ndim:
+            if not _as_expected(variable.meta, meta, env):
                 raise at_source(_another_meaning(e, variable.meta, meta), e.source)
             known[variable] = meta
     check_inside(graph, env)
     return [meta_of(a) for a in graph.outputs]
+
+
+def _as_expected(traced: MetaTensor, here: MetaTensor, env: Mapping[Symbol, Any]) -> bool:
+    """Whether what an equation gives at these sizes is what its dims were traced to be."""
+    return traced.ndim == here.ndim and all(
+        dm.may_equal(dm.substitute(a, env), b) for a, b in zip(traced.dims, here.dims)
+    )
 
 
 def _another_meaning(equation: Equation, traced: MetaTensor, here: MetaTensor) -> ShapeError:
