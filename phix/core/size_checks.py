@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
 from phix.core import dims as dm
+from phix.core import slices
 from phix.core.dims import Symbol
 from phix.core.errors import PhixError, ShapeError
 from phix.core.graph import Equation, Graph, flat, graphs_in, symbols_of
@@ -175,6 +176,9 @@ def _own(equation: Equation) -> set[Symbol]:
 def _is_unsure(equation: Equation) -> bool:
     """Whether there are sizes that the equation does not fit, as far as a few of them tell."""
     symbols = sorted(symbols_around(equation), key=lambda s: s.number)
+    metas = tuple([a.meta for a in flat(equation.inputs)])
+    if slices.may_count_from_the_end(equation.op, metas, equation.attrs):
+        return True
     return next(unfit(equation, symbols), None) is not None
 
 

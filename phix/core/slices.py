@@ -7,12 +7,14 @@ not run for those at which the two differ: see ``check_positions``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from phix.core import dims as dm
 from phix.core.dims import Apply, Dim, DimLike, Symbol
 from phix.core.errors import ShapeError
 from phix.core.op import Op
+from phix.core.records import dataclass
 
 
 def not_negative(v: DimLike) -> bool:
@@ -102,6 +104,43 @@ def _backward(v: DimLike, dim: DimLike) -> DimLike:
     return smaller(from_zero(at + 1), dim) - 1
 
 
+@dataclass(frozen=True)
+class _Bound:
+    """A bound of a slice: where it is given, and of which axis."""
+
+    name: str  # of the attribute
+    place: int  # in it
+    axis: int
+    value: DimLike
+    dim: DimLike
+    before: int  # how far before the first element it can be
+
+
+def _bounds(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> Iterator[_Bound]:
+    if "starts" in op.attr_names:
+        found = dict(zip(op.attr_names, attrs))
+        for place, axis in enumerate(found["axes"]):
+            strides = found.get("strides")
+            before = 1 if strides and strides[place] < 0 else 0
+            for name in ("starts", "ends"):
+                dim = metas[0].dims[axis]
+                yield _Bound(name, place, axis, found[name][place], dim, before)
+
+
+def may_count_from_the_end(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> bool:
+    """Whether ``check_positions`` may refuse some sizes."""
+
+    def may(b: _Bound) -> bool:
+        if isinstance(b.value, int) or not_negative(b.value):
+            return False
+        less = b.dim - b.value
+        if not isinstance(less, int):
+            return True
+        return any(n - less < 0 < 2 * n - less + b.before for n in range(max(less, 0)))
+
+    return any(map(may, _bounds(op, metas, attrs)))
+
+
 def check_positions(
     op: Op, metas: tuple[Any, ...], traced: tuple[Any, ...], here: tuple[Any, ...]
 ) -> None:
@@ -110,19 +149,15 @@ def check_positions(
     Raises:
         ShapeError: one is negative here, and would take other elements from the end.
     """
-    if traced is here or "starts" not in op.attr_names:
+    if traced is here:
         return
-    given, found = (dict(zip(op.attr_names, attrs)) for attrs in (traced, here))
-    for place, axis in enumerate(found["axes"]):
-        dim, strides = metas[0].dims[axis], found.get("strides")
-        first = 1 if strides and strides[place] < 0 else 0  # a step before the first element
-        for name in ("starts", "ends"):
-            bound, v = given[name][place], found[name][place]
-            is_known = isinstance(v, int) and isinstance(dim, int)
-            if isinstance(bound, Dim) and is_known and v < 0 < v + dim + first:
-                raise ShapeError(
-                    f"{op.name}: the bound {dm.dim_text(bound)} of a slice is {v} for these sizes, "
-                    f"which counts from the end of axis {axis} of {metas[0]}; it was traced as a "
-                    "position from the front. Trace with known sizes, or slice from the other "
-                    "side, as x[k:] and x[:-k] do"
-                )
+    for b in _bounds(op, metas, here):
+        bound = traced[op.attr_names.index(b.name)][b.place]
+        is_known = isinstance(b.value, int) and isinstance(b.dim, int)
+        if isinstance(bound, Dim) and is_known and b.value < 0 < b.value + b.dim + b.before:
+            raise ShapeError(
+                f"{op.name}: the bound {dm.dim_text(bound)} of a slice is {b.value} for these "
+                f"sizes, which counts from the end of axis {b.axis} of {metas[0]}; it was traced "
+                "as a position from the front. Trace with known sizes, or slice from the other "
+                "side, as x[k:] and x[:-k] do"
+            )
