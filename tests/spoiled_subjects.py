@@ -34,6 +34,10 @@ def total(x: Any) -> Any:
     return ops.sum(x * x)
 
 
+def _halved(matvec: Any, b: Any) -> Any:
+    return b * 0.5
+
+
 def double(x: Any) -> Any:
     return x * 2.0
 
@@ -133,6 +137,18 @@ TRANSFORMATIONS: dict[str, Row] = {
                    {"function": FUNCTION, "nondiff_argnums": ((), "int[]")}),
     "custom_jvp": (lambda function, nondiff_argnums: _with_jvp(function, nondiff_argnums),
                    {"function": FUNCTION, "nondiff_argnums": ((), "int[]")}),
+    "custom_linear_solve": (
+        lambda matvec, b, solve, transpose_solve, symmetric, has_aux: phix.custom_linear_solve(
+            matvec, b, solve, transpose_solve, symmetric, has_aux),
+        {"matvec": (double, "function"), "b": (VECTOR, "tree"), "solve": (_halved, "function"),
+         "transpose_solve": (None, "function"), "symmetric": (False, "bool"),
+         "has_aux": (False, "bool")}),
+    "custom_root": (
+        lambda f, initial_guess, solve, tangent_solve, has_aux: phix.custom_root(
+            f, initial_guess, solve, tangent_solve, has_aux),
+        {"f": (double, "function"), "initial_guess": (VECTOR, "tree"),
+         "solve": (_halved, "function"), "tangent_solve": (_halved, "function"),
+         "has_aux": (False, "bool")}),
     "stop_gradient": (phix.stop_gradient, {"x": (X, "tree")}),
     "make_graph": (_of(phix.make_graph, VECTOR), {"function": FUNCTION}),
     "decompose": (_of(phix.decompose, VECTOR),
@@ -710,6 +726,17 @@ TRAINING: dict[str, Row] = {
                                                  "keepdims": (False, "bool")}),
     "scipy.stats.sem": (phix.scipy.stats.sem, {"a": (X, "Tensor"), "axis": (1, "int"),
                                                "ddof": (1, "int")}),
+    "scipy.sparse.linalg.cg": (
+        lambda A, b, x0, tol, maxiter, M: phix.scipy.sparse.linalg.cg(
+            A, b, x0, tol=tol, maxiter=maxiter, M=M),
+        {"A": (double, "function"), "b": (VECTOR, "tree"), "x0": (None, "tree"),
+         "tol": (1e-5, "float"), "maxiter": (3, "int"), "M": (None, "function")}),
+    "scipy.linalg.solve": (phix.scipy.linalg.solve, {
+        "a": (np.eye(3, dtype="f"), "Tensor"), "b": (VECTOR, "Tensor"), "lower": (False, "bool"),
+        "assume_a": ("gen", "str")}),
+    "scipy.linalg.toeplitz": (phix.scipy.linalg.toeplitz, {"c": (VECTOR, "Tensor"),
+                                                           "r": (VECTOR, "Tensor")}),
+    "scipy.linalg.pascal": (phix.scipy.linalg.pascal, {"n": (3, "int"), "kind": ("lower", "str")}),
     "scipy.optimize.minimize": (phix.scipy.optimize.minimize,
                                 {"fun": FUNCTION, "x0": (VECTOR, "Tensor"), "*": (None, ""),
                                  "method": ("BFGS", "str"), "tol": (1e-3, "any"),

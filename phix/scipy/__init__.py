@@ -1,11 +1,12 @@
 """What users of ``jax.scipy`` use, under SciPy's names, on tensors: differentiable and compiled.
 
-``optimize`` has :func:`~phix.scipy.optimize.minimize`, ``special`` special functions, and
-``stats`` distributions. Imported on first use.
+``linalg`` has factors and systems of matrices, ``optimize`` :func:`~phix.scipy.optimize.minimize`,
+``sparse.linalg`` solvers by products alone, ``special`` special functions, and ``stats``
+distributions. Imported on first use.
 """
 
 from phix.core.faces import face
-from phix.scipy import optimize, sparse, special, stats
+from phix.scipy import linalg, optimize, sparse, special, stats
 
-__all__ = ["optimize", "sparse", "special", "stats"]
+__all__ = ["linalg", "optimize", "sparse", "special", "stats"]
 __dir__ = face(__all__)

@@ -1,0 +1,259 @@
+"""Linear algebra under SciPy's names and arguments, on tensors [..., m, n], where axes in front are
+a batch. Nothing is overwritten and nothing looked at beforehand, whatever ``overwrite_a`` and
+``check_finite`` say: a matrix that is singular, or not positive definite, gives inf or nan.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix import ops
+from phix.api.gradients import jvp
+from phix.core import dims as dm
+from phix.core.errors import ShapeError
+from phix.core.faces import face
+from phix.core.given import FLAG, one_of, takes
+from phix.core.tensor import Tensor, TensorLike
+from phix.linalg import det, eig, eigvals, expm, inv, norm, sqrtm, svdvals
+from phix.linalg.arguments import floating, matrices
+from phix.scipy.matrix_systems import (
+    IGNORED,
+    adjoint,
+    alike,
+    cho_factor,
+    cho_solve,
+    cholesky,
+    from_triangle,
+    lu_factor,
+    lu_solve,
+    solve,
+    solve_triangular,
+    square,
+)
+from phix.scipy.special_matrices import (
+    block_diag,
+    circulant,
+    companion,
+    convolution_matrix,
+    dft,
+    fiedler,
+    hadamard,
+    hankel,
+    helmert,
+    hilbert,
+    invhilbert,
+    invpascal,
+    leslie,
+    pascal,
+    toeplitz,
+)
+
+
+# -- factors --------------------------------------------------------------------------------------
+@takes(permute_l=FLAG, overwrite_a=FLAG, check_finite=FLAG)
+def lu(
+    a: TensorLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Tensor, ...]:
+    """The factors of a = P L U: a permutation, a unit lower and an upper triangle.
+
+    Args:
+        a: [..., m, n].
+        permute_l: give (P L, U).
+        overwrite_a, check_finite: without effect.
+
+    Returns:
+        P [..., m, m], L [..., m, k] and U [..., k, n], k = min(m, n).
+
+    Raises:
+        ShapeError: a does not hold matrices.
+
+    >>> import phix
+    >>> p, l, u = phix.scipy.linalg.lu([[1.0, 2.0], [2.0, 2.0]])
+    >>> p.tolist(), l.tolist(), u.tolist()
+    ([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.5, 1.0]], [[2.0, 2.0], [0.0, 1.0]])
+    """
+    factors, pivots, _ = ops.lu(matrices(a), True)
+    p, lower, upper = ops.lu_unpack(factors, pivots, True, True)
+    return (ops.matmul(p, lower), upper) if permute_l else (p, lower, upper)
+
+
+@takes(mode=one_of("full", "economic", "r"), overwrite_a=FLAG, check_finite=FLAG)
+def qr(
+    a: TensorLike,
+    overwrite_a: bool = False,
+    lwork: Any = None,
+    mode: str = "full",
+    check_finite: bool = True,
+) -> tuple[Tensor, ...]:
+    """The factors of a = Q R: orthonormal columns, and an upper triangle. There is no pivoting.
+
+    Args:
+        a: [..., m, n].
+        overwrite_a, lwork, check_finite: without effect.
+        mode: "full": Q is [..., m, m]; "economic": [..., m, min(m, n)]; "r": (R,) alone.
+
+    Raises:
+        ShapeError: a does not hold matrices.
+
+    >>> import phix
+    >>> q, r = phix.scipy.linalg.qr([[3.0], [4.0]], mode="economic")
+    >>> abs(r).tolist()
+    [[5.0]]
+    """
+    q, r = ops.qr(matrices(a), "reduced" if mode == "economic" else "complete")
+    return (r,) if mode == "r" else (q, r)
+
+
+@takes(full_matrices=FLAG, compute_uv=FLAG, overwrite_a=FLAG, check_finite=FLAG)
+def svd(
+    a: TensorLike,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """The factors U, s and Vh of a = U diag(s) Vh, s from the largest down.
+
+    Args:
+        a: [..., m, n].
+        full_matrices: U is [..., m, m] and Vh [..., n, n]; else there are min(m, n) of each.
+        compute_uv: if False, s alone is given, not in a tuple.
+        overwrite_a, check_finite: without effect.
+
+    Raises:
+        ShapeError: a does not hold matrices.
+
+    >>> import phix
+    >>> phix.scipy.linalg.svd([[0.0, 2.0], [1.0, 0.0]], compute_uv=False).tolist()
+    [2.0, 1.0]
+    """
+    matrix = matrices(a)
+    return tuple(ops.svd(matrix, full_matrices)) if compute_uv else ops.svdvals(matrix)
+
+
+@takes(side=one_of("right", "left"))
+def polar(a: TensorLike, side: str = "right") -> tuple[Tensor, Tensor]:
+    """The factors of a = U P, or a = P U: U with orthonormal columns, or rows, and P Hermitian with
+    no eigenvalue below 0.
+
+    By singular values, so derivatives are nan where two of these are equal.
+
+    Args:
+        a: [..., m, n].
+        side: where P stands.
+
+    Returns:
+        U [..., m, n], and P [..., n, n], or [..., m, m] on the left.
+
+    Raises:
+        ShapeError: a does not hold matrices.
+
+    >>> import phix
+    >>> u, p = phix.scipy.linalg.polar([[0.0, -2.0], [3.0, 0.0]])
+    >>> [[round(v, 4) + 0.0 for v in row] for row in p.tolist()]
+    [[3.0, 0.0], [0.0, 2.0]]
+    """
+    u, s, vh = ops.svd(matrices(a), False)
+    basis = adjoint(vh) if side == "right" else u
+    scaled = basis * ops.cast(ops.unsqueeze(s, [-2]), basis.dtype)
+    return ops.matmul(u, vh), ops.matmul(scaled, adjoint(basis))
+
+
+# -- eigenvalues, functions -----------------------------------------------------------------------
+@takes(lower=FLAG, eigvals_only=FLAG, **IGNORED)
+def eigh(
+    a: TensorLike,
+    b: TensorLike | None = None,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """The eigenvalues w, ascending, and eigenvectors v of a v = b v diag(w), with v^H b v = I.
+
+    Args:
+        a: Hermitian [..., n, n].
+        b: positive definite [..., n, n]; without it, the identity.
+        lower: which triangle of a, and of b, is read.
+        eigvals_only: give w alone.
+        overwrite_a, overwrite_b, check_finite: without effect.
+
+    Raises:
+        ShapeError: a or b does not hold square matrices.
+
+    >>> import phix
+    >>> phix.scipy.linalg.eigh([[2.0, 1.0], [1.0, 2.0]], eigvals_only=True).tolist()
+    [1.0, 3.0]
+    """
+    matrix = square(a, "a")
+    if b is None:
+        w, v = ops.eigh(matrix, "L" if lower else "U")
+        return w if eigvals_only else (w, v)
+    matrix, metric = alike(matrix, square(b, "b"))
+    factor = ops.cholesky(from_triangle(metric, lower), False)
+    half = ops.triangular_solve(factor, from_triangle(matrix, lower), False, False, False)
+    inner = ops.triangular_solve(factor, adjoint(half), False, False, False)
+    w, v = ops.eigh(inner, "L")
+    if eigvals_only:
+        return w
+    return w, ops.triangular_solve(adjoint(factor), v, True, False, False)
+
+
+@takes(eigvals_only=FLAG)
+def eigh_tridiagonal(d: TensorLike, e: TensorLike, eigvals_only: bool = False) -> Any:
+    """The eigenvalues, ascending, and eigenvectors of a symmetric tridiagonal matrix.
+
+    The matrix is made: n^2 numbers, n^3 steps.
+
+    Args:
+        d: the diagonal [n], real.
+        e: the diagonals beside it [n - 1], real.
+        eigvals_only: give the eigenvalues alone.
+
+    Raises:
+        ShapeError: d or e is no vector, or e has not one number less than d.
+
+    >>> import phix
+    >>> phix.scipy.linalg.eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True).tolist()
+    [1.0, 3.0]
+    """
+    main, beside = alike(floating(d), floating(e))
+    if main.ndim != 1 or beside.ndim != 1 or not dm.may_equal(main.shape[0] - 1, beside.shape[0]):
+        raise ShapeError(
+            f"eigh_tridiagonal takes d [n] and e [n - 1], found {main.meta} and {beside.meta}"
+        )
+    matrix = ops.diag(main) + ops.diag(beside, -1)  # the lower triangle is read
+    w, v = ops.eigh(matrix, "L")
+    return w if eigvals_only else (w, v)
+
+
+@takes(compute_expm=FLAG)
+def expm_frechet(A: TensorLike, E: TensorLike, *, compute_expm: bool = True) -> Any:
+    """``expm(A)``, and its derivative along E.
+
+    Args:
+        A: [..., n, n].
+        E: as A.
+        compute_expm: give both; else the derivative alone.
+
+    Raises:
+        ShapeError: A does not hold square matrices, or E has other dims.
+
+    >>> import phix
+    >>> phix.scipy.linalg.expm_frechet([[0.0]], [[2.0]], compute_expm=False).tolist()
+    [[2.0]]
+    """
+    matrix, way = alike(square(A, "A"), square(E, "E"))
+    out, tangent = jvp(ops.expm, (matrix,), (way,))
+    return (out, tangent) if compute_expm else tangent
+
+
+__all__ = [
+    "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion",
+    "convolution_matrix", "det", "dft", "eig", "eigh", "eigh_tridiagonal", "eigvals", "expm",
+    "expm_frechet", "fiedler", "hadamard", "hankel", "helmert", "hilbert", "inv", "invhilbert",
+    "invpascal", "leslie", "lu", "lu_factor", "lu_solve", "norm", "pascal", "polar", "qr", "solve",
+    "solve_triangular", "sqrtm", "svd", "svdvals", "toeplitz",
+]  # fmt: skip
+__dir__ = face(__all__)

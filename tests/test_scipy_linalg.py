@@ -1,0 +1,234 @@
+"""phix.scipy.linalg, beside scipy.linalg and finite differences."""
+
+from __future__ import annotations
+
+import doctest
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import phix
+from phix import ops
+from phix.core.errors import ArgumentError, ShapeError
+from phix.scipy import linalg, matrix_systems, special_matrices
+
+pytestmark = pytest.mark.unoptimised
+RNG = np.random.default_rng(5)
+ROOT = RNG.standard_normal((5, 5))
+COMPLEX_ROOT = ROOT + 1j * RNG.standard_normal((5, 5))
+GENERAL = {"float64": ROOT + 3.0 * np.eye(5), "complex128": COMPLEX_ROOT + 3.0 * np.eye(5)}
+POSITIVE = {k: a @ a.conj().T / 5 + np.eye(5) for k, a in GENERAL.items()}
+B = RNG.standard_normal((5, 3))
+each_dtype = pytest.mark.parametrize("dtype", GENERAL)
+
+
+def near(found: Any, wanted: Any, tol: float = 1e-12) -> None:
+    for a, b in zip(phix.tree.leaves(found), phix.tree.leaves(wanted)):
+        assert tuple(a.shape) == np.shape(b)
+        np.testing.assert_allclose(np.asarray(a), b, tol, tol)
+
+
+# -- systems and factors --------------------------------------------------------------------------
+SYSTEMS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "solve": lambda m, g, p, b: m.solve(g, b),
+    "solve pos": lambda m, g, p, b: m.solve(np.triu(p), b, assume_a="pos"),
+    "solve her": lambda m, g, p, b: m.solve(np.tril(p), b, lower=True, assume_a="her"),
+    "solve sym": lambda m, g, p, b: m.solve(np.triu(g), b, assume_a="sym"),
+    "cholesky": lambda m, g, p, b: (m.cholesky(p), m.cholesky(p, lower=True)),
+    "cho_solve": lambda m, g, p, b: (
+        m.cho_solve(m.cho_factor(p), b), m.cho_solve(m.cho_factor(p, True, check_finite=False), b)
+    ),
+    "lu_solve": lambda m, g, p, b: tuple(m.lu_solve(m.lu_factor(g), b, trans=t) for t in range(3)),
+    "lu_factor": lambda m, g, p, b: m.lu_factor(g),
+    "lu": lambda m, g, p, b: (m.lu(g[:, :3]), m.lu(g[:3], permute_l=True)),
+    "solve_triangular": lambda m, g, p, b: tuple(
+        m.solve_triangular(g, b, trans=t, lower=low, unit_diagonal=low)
+        for t in (0, 1, 2, "N", "T", "C") for low in (False, True)
+    ),
+    "qr": lambda m, g, p, b: [
+        abs(x) for mode in ("full", "economic", "r") for x in m.qr(g[:, :3], mode=mode)
+    ],
+    "svd": lambda m, g, p, b: m.svd(g, compute_uv=False),
+    "polar": lambda m, g, p, b: (m.polar(g[:, :3]), m.polar(g[:3], side="left")),
+    "eigh": lambda m, g, p, b: (
+        m.eigh(np.tril(p), eigvals_only=True), m.eigh(np.triu(g), p, lower=False, eigvals_only=True)
+    ),
+    "expm_frechet": lambda m, g, p, b: (
+        m.expm_frechet(g, p), m.expm_frechet(g, p, compute_expm=False)
+    ),
+}  # fmt: skip
+
+
+@each_dtype
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_values_are_scipys(name: str, dtype: str) -> None:
+    function, general, positive = SYSTEMS[name], GENERAL[dtype], POSITIVE[dtype]
+    for b in (B, B[:, 0]):
+        near(function(linalg, general, positive, b), function(scipy.linalg, general, positive, b))
+
+
+@each_dtype
+def test_eigenvectors_solve_the_general_problem(dtype: str) -> None:
+    a, b = GENERAL[dtype], POSITIVE[dtype]
+    a = a + a.conj().T
+    for metric in (None, b):
+        w, v = (np.asarray(x) for x in linalg.eigh(a, metric))
+        m = np.eye(5) if metric is None else metric
+        np.testing.assert_allclose(a @ v, m @ v * w, atol=1e-11)
+        np.testing.assert_allclose(v.conj().T @ m @ v, np.eye(5), atol=1e-12)
+    d, e = np.arange(4.0), np.array([1.0, -2.0, 0.5])
+    w, v = (np.asarray(x) for x in linalg.eigh_tridiagonal(d, e))
+    np.testing.assert_allclose(v @ np.diag(w) @ v.T, np.diag(d) + np.diag(e, 1) + np.diag(e, -1),
+                               atol=1e-13)  # fmt: skip
+    near(linalg.eigh_tridiagonal(d, e, eigvals_only=True), w)
+
+
+def posterior(module: Any, x: Any, y: Any, scale: Any) -> Any:
+    """The logarithm of the likelihood of a Gaussian process, up to a constant."""
+    k = ops.exp(-0.5 * ((x[:, None] - x[None]) / scale) ** 2) + 0.1 * phix.eye(
+        x.shape[0], dtype=x.dtype
+    )
+    factor = module.cho_factor(k, lower=True)
+    return 0.5 * (y * module.cho_solve(factor, y)).sum() + ops.log(ops.diagonal(factor[0])).sum()
+
+
+def test_a_gaussian_process_has_its_slopes_and_serves_all_sizes() -> None:
+    x, y = np.linspace(0.0, 3.0, 8), RNG.standard_normal(8)
+    step = 1e-5
+    value = lambda s: posterior(linalg, phix.to_tensor(x), phix.to_tensor(y), s)  # noqa: E731
+    wanted = (value(0.7 + step).item() - value(0.7 - step).item()) / (2 * step)
+    spec = phix.spec(["n"], "float64")
+    slope = phix.jit(
+        phix.grad(lambda x, y, s: posterior(linalg, x, y, s), 2),
+        input_spec=[spec, spec, phix.spec([], "float64")],
+    )
+    assert slope(x, y, 0.7).item() == pytest.approx(wanted, rel=1e-7)
+    for n in (3, 5):
+        k = np.exp(-0.5 * (x[:n, None] - x[:n]) ** 2 / 0.49) + 0.1 * np.eye(n)
+        dk = (k - 0.1 * np.eye(n)) * (x[:n, None] - x[:n]) ** 2 / 0.7**3
+        alpha = np.linalg.solve(k, y[:n])
+        exact = 0.5 * np.trace(np.linalg.solve(k, dk)) - 0.5 * alpha @ dk @ alpha
+        assert slope(x[:n], y[:n], 0.7).item() == pytest.approx(exact, rel=1e-10)
+    assert slope.trace_count == 1
+
+
+SLOPES: dict[str, Callable[[Any, Any], Any]] = {
+    "solve": lambda a, b: linalg.solve(a, b),
+    "pos": lambda a, b: linalg.solve(a @ a.T + 1.0, b, assume_a="pos"),
+    "lu_solve": lambda a, b: linalg.lu_solve(linalg.lu_factor(a), b, trans=1),
+    "lu": lambda a, b: linalg.lu(a)[1] @ b,
+    "triangular": lambda a, b: linalg.solve_triangular(a, b, trans="T"),
+    "eigh": lambda a, b: linalg.eigh(a + a.T, ops.eye(4, dtype="float64") + 0.1 * a @ a.T)[0],
+    "polar": lambda a, b: linalg.polar(a)[0] @ b,
+    "frechet": lambda a, b: linalg.expm_frechet(a, a.T, compute_expm=False),
+    "toeplitz": lambda a, b: linalg.toeplitz(a[0], a[1]) @ linalg.circulant(a[2]),
+    "companion": lambda a, b: linalg.companion(a[0]) @ linalg.leslie(a[1][:3], a[2][:2]),
+    "block_diag": lambda a, b: linalg.block_diag(a, b).T @ linalg.block_diag(a, b),
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_slopes_are_those_of_differences(name: str) -> None:
+    a = phix.to_tensor(GENERAL["float64"][:4, :4])
+    b, way = phix.to_tensor(B[:4]), phix.to_tensor(RNG.standard_normal((4, 4)))
+    f = lambda a: ops.sin(SLOPES[name](a, b)).sum()  # noqa: E731
+    step = 1e-5
+    wanted = (f(a + step * way).item() - f(a - step * way).item()) / (2 * step)
+    assert (phix.jit(phix.grad(f))(a) * way).sum().item() == pytest.approx(wanted, rel=1e-6)
+    slope = lambda a: (phix.grad(f)(a) * way).sum()  # noqa: E731
+    second = (slope(a + step * way).item() - slope(a - step * way).item()) / (2 * step)
+    found = phix.jit(lambda a: phix.jvp(slope, (a,), (way,))[1])(a)
+    assert found.item() == pytest.approx(second, rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ["solve", "cho_solve", "lu_solve", "lu_factor", "qr", "polar"])
+def test_batches_are_those_of_their_matrices(name: str) -> None:
+    b = np.stack([B, 2.0 * B])
+    g = np.stack([GENERAL["float64"], GENERAL["float64"].T])
+    p = np.stack([POSITIVE["float64"], 2.0 * POSITIVE["float64"]])
+    run: Any = lambda g, p, b: SYSTEMS[name](linalg, g, p, b)  # noqa: E731
+    lanes = phix.tree.leaves(phix.jit(phix.vmap(run))(g, p, b))
+    alone = [phix.tree.leaves(run(*each)) for each in zip(g, p, b)]
+    for k, found in enumerate(lanes):
+        near(found, np.stack([np.asarray(one[k]) for one in alone]), 1e-11)
+
+
+# -- matrices of a few numbers --------------------------------------------------------------------
+MATRICES: dict[str, Callable[[Any], Any]] = {
+    "toeplitz": lambda m: (
+        m.toeplitz([1, 2, 3], [9, 4]), m.toeplitz([1.0, 2.0]), m.toeplitz([1j, 2 + 1j])
+    ),
+    "hankel": lambda m: (m.hankel([1, 2, 3]), m.hankel([1.5, 2.0], [0.0, 7.0, 8.0])),
+    "circulant": lambda m: m.circulant([1.0, 2.0, 3.0, 4.0]),
+    "companion": lambda m: (m.companion([2.0, 1.0]), m.companion([2.0, 3.0, 4.0, 1.0])),
+    "leslie": lambda m: m.leslie([0.1, 2.0, 1.0, 0.1], [0.2, 0.8, 0.7]),
+    "fiedler": lambda m: m.fiedler([1.0, 4.0, 12.0]),
+    "block_diag": lambda m: (
+        m.block_diag([[1, 2]], [3, 4], 5), m.block_diag([[1.0], [2.0]], [[3.0]])
+    ),
+    "convolution_matrix": lambda m: [
+        m.convolution_matrix(a, n, mode) for mode in ("full", "same", "valid")
+        for a in ([1.0, 2.0, 3.0], [4, 5]) for n in (1, 2, 3, 4, 6)
+    ],
+    "dft": lambda m: [m.dft(n, scale) for n in (1, 4, 5) for scale in (None, "n", "sqrtn")],
+    "hadamard": lambda m: [m.hadamard(n) for n in (1, 2, 8)],
+    "helmert": lambda m: [m.helmert(n, full) for n in (2, 5) for full in (False, True)],
+    "hilbert": lambda m: [m.hilbert(n) for n in (1, 6)],
+    "invhilbert": lambda m: [m.invhilbert(n) for n in (1, 6)],
+    "pascal": lambda m: [m.pascal(n, k) for n in (1, 5) for k in ("symmetric", "lower", "upper")],
+    "invpascal": lambda m: [
+        m.invpascal(n, k) for n in (1, 5) for k in ("symmetric", "lower", "upper")
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_matrices_are_scipys(name: str) -> None:
+    near(MATRICES[name](linalg), MATRICES[name](scipy.linalg), 3e-7)
+    with phix.default_dtype("float64"):
+        near(MATRICES[name](linalg), MATRICES[name](scipy.linalg), 1e-13)
+
+
+def test_matrices_of_unknown_sizes() -> None:
+    spec = phix.spec(["n"], "float64")
+    made = phix.jit(
+        lambda c: (linalg.toeplitz(c), linalg.circulant(c), linalg.hankel(c), linalg.fiedler(c)),
+        input_spec=[spec],
+    )
+    for n in (1, 2, 7):
+        c = RNG.standard_normal(n)
+        s: Any = scipy.linalg
+        near(made(c), (s.toeplitz(c), s.circulant(c), s.hankel(c), s.fiedler(c)))
+
+
+@pytest.mark.parametrize(
+    ("run", "error", "says"),
+    [
+        (lambda: linalg.cholesky(B), ShapeError, "square"),
+        (lambda: linalg.solve(B, B), ShapeError, "square"),
+        (lambda: linalg.solve(ROOT, B, assume_a="tri"), ArgumentError, "assume_a must be one of"),
+        (lambda: linalg.solve_triangular(ROOT, B, trans=3), ArgumentError, "trans must be"),
+        (lambda: linalg.cho_solve(ROOT, B), ArgumentError, "cho_factor"),
+        (lambda: linalg.cho_solve((ROOT, 1), B), ArgumentError, "lower a bool"),
+        (lambda: linalg.lu_solve(linalg.lu_factor(ROOT), B[:3]), ShapeError, "lu_solve"),
+        (lambda: linalg.eigh(ROOT, B), ShapeError, "b must hold square"),
+        (lambda: linalg.eigh_tridiagonal(B[:, 0], B[:, 0]), ShapeError, r"e \[n - 1\]"),
+        (lambda: linalg.toeplitz(3.0), ShapeError, "c must be a vector"),
+        (lambda: linalg.companion([1.0]), ShapeError, "two coefficients"),
+        (lambda: linalg.leslie([1.0, 2.0], [1.0, 2.0]), ShapeError, r"s \[n - 1\]"),
+        (lambda: linalg.block_diag(np.zeros((1, 1, 1))), ShapeError, "block_diag takes"),
+        (lambda: linalg.hadamard(6), ArgumentError, "power of 2"),
+        (lambda: linalg.pascal(3, "left"), ArgumentError, "kind must be one of"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(run: Any, error: type, says: str) -> None:
+    with pytest.raises(error, match=says):
+        run()
+
+
+@pytest.mark.parametrize("module", [linalg, matrix_systems, special_matrices])
+def test_examples(module: Any) -> None:
+    assert doctest.testmod(module).failed == 0
