@@ -27,6 +27,24 @@ under ``vmap`` over keys every draw is what it would be in a loop.
 
 from phix.core.faces import face
 from phix.random.choices import binomial, categorical, choice, multinomial, permutation, poisson
+from phix.random.derived import (
+    ball,
+    chisquare,
+    double_sided_maxwell,
+    f,
+    generalized_normal,
+    geometric,
+    lognormal,
+    maxwell,
+    multivariate_normal,
+    orthogonal,
+    pareto,
+    rademacher,
+    rayleigh,
+    triangular,
+    wald,
+    weibull_min,
+)
 from phix.random.draws import (
     bernoulli,
     cauchy,
@@ -43,9 +61,11 @@ from phix.random.keys import bits, fold_in, key, split
 from phix.random.shaped import beta, dirichlet, gamma, loggamma, t
 
 __all__ = [
-    "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "choice", "dirichlet",
-    "exponential", "fold_in", "gamma", "gumbel", "key", "laplace", "loggamma", "logistic",
-    "multinomial", "normal", "permutation", "poisson", "randint", "split", "t",
-    "truncated_normal", "uniform",
+    "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice",
+    "dirichlet", "double_sided_maxwell", "exponential", "f", "fold_in", "gamma",
+    "generalized_normal", "geometric", "gumbel", "key", "laplace", "loggamma", "logistic",
+    "lognormal", "maxwell", "multinomial", "multivariate_normal", "normal", "orthogonal", "pareto",
+    "permutation", "poisson", "rademacher", "randint", "rayleigh", "split", "t", "triangular",
+    "truncated_normal", "uniform", "wald", "weibull_min",
 ]  # fmt: skip
 __dir__ = face(__all__)

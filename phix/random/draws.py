@@ -19,6 +19,16 @@ def as_tensor(value: Any) -> Any:
     return value if isinstance(value, TensorBase) else owned_tensor(value)
 
 
+def with_digits(value: Any, dtype: Any) -> Any:
+    """A parameter of draws in a dtype: Python's numbers keep the digits that it has."""
+    if isinstance(value, (float, list, tuple)):
+        exact = np.asarray(value)
+        into = dt.as_dtype(dtype)
+        if exact.dtype == dt.float64 and into == dt.float64 != dt.default_float():
+            return owned_tensor(exact)
+    return value
+
+
 @takes()
 def uniform(
     key: TensorLike,
@@ -40,7 +50,7 @@ def uniform(
     >>> phix.random.uniform(phix.random.key(0), [2, 3]).shape
     (2, 3)
     """
-    return ops.uniform(key, shape, dtype, min, max)
+    return ops.uniform(key, shape, dtype, with_digits(min, dtype), with_digits(max, dtype))
 
 
 @takes()
@@ -64,7 +74,7 @@ def normal(
     >>> abs(x.mean().item()) < 0.05
     True
     """
-    return ops.gaussian(key, shape, mean, std, dtype)
+    return ops.gaussian(key, shape, with_digits(mean, dtype), with_digits(std, dtype), dtype)
 
 
 @takes()
@@ -84,6 +94,7 @@ def truncated_normal(
     >>> x.abs().max().item() <= 1
     True
     """
+    mean, std, lower, upper = (with_digits(x, dtype) for x in (mean, std, lower, upper))
     return ops.truncated_gaussian_random(key, shape, mean, std, lower, upper, dtype)
 
 

@@ -10,7 +10,7 @@ from phix.core.annotations import DTypeLike, IntArrayLike
 from phix.core.errors import DTypeError
 from phix.core.given import entries, takes
 from phix.core.tensor import Tensor, TensorLike
-from phix.random.draws import as_tensor
+from phix.random.draws import as_tensor, with_digits
 from phix.random.keys import split
 
 
@@ -19,7 +19,7 @@ def shaped(shape: Any, dtype: Any, *parameters: Any) -> list[Any]:
     dtype = dt.as_dtype(dtype)
     if not dt.is_float(dtype):
         raise DTypeError(f"dtype must be a float dtype, found {dtype}; cast the result instead")
-    found = [ops.cast(as_tensor(p), dtype) for p in parameters]
+    found = [ops.cast(as_tensor(with_digits(p, dtype)), dtype) for p in parameters]
     if shape is None:
         return list(ops.broadcast_tensors(found)) if len(found) > 1 else found
     return [ops.expand(p, shape) for p in found]
