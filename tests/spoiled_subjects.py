@@ -737,6 +737,23 @@ TRAINING: dict[str, Row] = {
     "scipy.linalg.toeplitz": (phix.scipy.linalg.toeplitz, {"c": (VECTOR, "Tensor"),
                                                            "r": (VECTOR, "Tensor")}),
     "scipy.linalg.pascal": (phix.scipy.linalg.pascal, {"n": (3, "int"), "kind": ("lower", "str")}),
+    "scipy.ndimage.map_coordinates": (phix.scipy.ndimage.map_coordinates, {
+        "input": (VECTOR, "Tensor"), "coordinates": ([VECTOR], "any"), "order": (1, "int"),
+        "mode": ("nearest", "str"), "cval": (0.0, "any")}),
+    "scipy.interpolate.RegularGridInterpolator": (phix.scipy.interpolate.RegularGridInterpolator, {
+        "points": ([[0.0, 1.0]], "any"), "values": ([1.0, 2.0], "Tensor"),
+        "method": ("linear", "str"), "bounds_error": (False, "bool"), "fill_value": (0.0, "any")}),
+    "scipy.interpolate.RegularGridInterpolator.__call__": (
+        phix.scipy.interpolate.RegularGridInterpolator([[0.0, 1.0]], [1.0, 2.0]),
+        {"xi": ([[0.5]], "Tensor"), "method": ("nearest", "str")}),
+    "scipy.integrate.trapezoid": (phix.scipy.integrate.trapezoid, {
+        "y": (VECTOR, "Tensor"), "x": (VECTOR, "Tensor"), "dx": (1.0, "any"), "axis": (0, "int")}),
+    "scipy.integrate.cumulative_trapezoid": (phix.scipy.integrate.cumulative_trapezoid, {
+        "y": (VECTOR, "Tensor"), "x": (None, "Tensor"), "dx": (1.0, "any"), "axis": (0, "int"),
+        "initial": (0, "any")}),
+    "scipy.integrate.simpson": (phix.scipy.integrate.simpson, {
+        "y": (VECTOR, "Tensor"), "x": (VECTOR, "Tensor"), "*": (None, ""), "dx": (1.0, "any"),
+        "axis": (0, "int")}),
     "scipy.optimize.minimize": (phix.scipy.optimize.minimize,
                                 {"fun": FUNCTION, "x0": (VECTOR, "Tensor"), "*": (None, ""),
                                  "method": ("BFGS", "str"), "tol": (1e-3, "any"),

@@ -16,7 +16,8 @@ from phix.scipy.entropies import floats
 _AXIS = INT | NONE
 
 
-def _with_axis_at(x: Any, source: int, target: int) -> Any:
+def with_axis_at(x: Any, source: int, target: int) -> Any:
+    """x with one axis moved to another place."""
     order = list(range(x.ndim))
     order.insert(target % x.ndim, order.pop(source))
     return ops.transpose(x, order)
@@ -27,7 +28,7 @@ def _last(a: Any, axis: int | None) -> Any:
     x = a if isinstance(a, TensorBase) else owned_tensor(a)
     if axis is None or not x.ndim:
         return ops.reshape(x, [-1])
-    return _with_axis_at(x, axis, -1)
+    return with_axis_at(x, axis, -1)
 
 
 def _around(ordered: Any, x: Any) -> tuple[Any, Any]:
@@ -64,7 +65,7 @@ def rankdata(a: TensorLike, method: str = "average", *, axis: int | None = None)
             ranks = (ops.cast(below + 1, wide) + ops.cast(up_to, wide)) * 0.5
             if dt.is_float(x.dtype):
                 ranks = ops.where(ops.any(ops.isnan(x), -1, True), math.nan, ranks)
-    return ranks if axis is None else _with_axis_at(ranks, -1, axis)
+    return ranks if axis is None else with_axis_at(ranks, -1, axis)
 
 
 class ModeResult(NamedTuple):
@@ -94,7 +95,7 @@ def mode(a: TensorLike, axis: int | None = 0, keepdims: bool = False) -> ModeRes
     if axis is None:
         rank = a.ndim if isinstance(a, TensorBase) else owned_tensor(a).ndim
         return ModeResult(*(ops.reshape(v, [1] * rank) for v in found))
-    return ModeResult(*(_with_axis_at(v, -1, axis) for v in found))
+    return ModeResult(*(with_axis_at(v, -1, axis) for v in found))
 
 
 @takes(axis=_AXIS, ddof=INT, keepdims=FLAG)
