@@ -26,6 +26,7 @@ SQUARE = np.array([[4.0, 1.0], [1.0, 3.0]], np.float32)
 VECTOR = np.array([1.0, 2.0, 3.0], np.float32)
 LABELS = np.array([0, 2])
 KEY = phix.random.key(0)
+_TURNS = phix.scipy.spatial.transform.Rotation.identity(2)
 TEXT = "graph(x: float32[2]) { a: float32[2] = abs(x) return a }"
 
 
@@ -754,6 +755,34 @@ TRAINING: dict[str, Row] = {
     "scipy.integrate.simpson": (phix.scipy.integrate.simpson, {
         "y": (VECTOR, "Tensor"), "x": (VECTOR, "Tensor"), "*": (None, ""), "dx": (1.0, "any"),
         "axis": (0, "int")}),
+    "scipy.cluster.vq.vq": (phix.scipy.cluster.vq.vq, {
+        "obs": (X, "Tensor"), "code_book": (X, "Tensor"), "check_finite": (True, "bool")}),
+    "scipy.spatial.transform.Rotation.from_quat": (
+        phix.scipy.spatial.transform.Rotation.from_quat, {"quat": (np.eye(4), "Tensor")}),
+    "scipy.spatial.transform.Rotation.from_matrix": (
+        phix.scipy.spatial.transform.Rotation.from_matrix, {"matrix": (np.eye(3), "Tensor")}),
+    "scipy.spatial.transform.Rotation.from_rotvec": (
+        phix.scipy.spatial.transform.Rotation.from_rotvec,
+        {"rotvec": ([0.0, 1.0, 0.0], "Tensor"), "degrees": (False, "bool")}),
+    "scipy.spatial.transform.Rotation.from_euler": (
+        phix.scipy.spatial.transform.Rotation.from_euler,
+        {"seq": ("x", "str"), "angles": ([1.0], "Tensor"), "degrees": (False, "bool")}),
+    "scipy.spatial.transform.Rotation.identity": (
+        phix.scipy.spatial.transform.Rotation.identity,
+        {"num": (2, "int"), "dtype": ("float32", "DataType")}),
+    "scipy.spatial.transform.Rotation.random": (
+        phix.scipy.spatial.transform.Rotation.random,
+        {"random_key": (KEY, "Tensor"), "num": (2, "int")}),
+    "scipy.spatial.transform.Rotation.concatenate": (
+        phix.scipy.spatial.transform.Rotation.concatenate, {"rotations": ([_TURNS], "any")}),
+    "scipy.spatial.transform.Rotation.apply": (
+        _TURNS.apply, {"vectors": ([0.0, 1.0, 0.0], "Tensor"), "inverse": (False, "bool")}),
+    "scipy.spatial.transform.Rotation.as_euler": (
+        _TURNS.as_euler, {"seq": ("xyz", "str"), "degrees": (False, "bool")}),
+    "scipy.spatial.transform.Rotation.mean": (
+        _TURNS.mean, {"weights": ([1.0, 2.0], "Tensor")}),
+    "scipy.spatial.transform.Slerp": (phix.scipy.spatial.transform.Slerp, {
+        "times": ([0.0, 1.0], "Tensor"), "rotations": (_TURNS, "any")}),
     "scipy.optimize.minimize": (phix.scipy.optimize.minimize,
                                 {"fun": FUNCTION, "x0": (VECTOR, "Tensor"), "*": (None, ""),
                                  "method": ("BFGS", "str"), "tol": (1e-3, "any"),

@@ -1,5 +1,5 @@
-"""Samples on grids: phix.scipy.ndimage, interpolate and integrate, beside SciPy's; derivatives
-beside closed forms and finite differences."""
+"""Samples on grids, and codes: phix.scipy's ndimage, interpolate, integrate and cluster, beside
+SciPy's; derivatives beside closed forms and finite differences."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.cluster.vq
 import scipy.integrate
 import scipy.interpolate
 import scipy.ndimage
@@ -16,6 +17,7 @@ import scipy.ndimage
 import phix
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
 from phix.scipy import integrate, interpolate, ndimage
+from phix.scipy.cluster import vq
 from phix.scipy.interpolate import RegularGridInterpolator
 from phix.scipy.ndimage import map_coordinates
 
@@ -306,6 +308,37 @@ def test_integrals_of_nothing() -> None:
         integrate.cumulative_trapezoid([1.0], initial=2)
 
 
-@pytest.mark.parametrize("module", [ndimage, interpolate, integrate])
+# -- codes ----------------------------------------------------------------------------------------
+def test_codes_are_those_of_scipy() -> None:
+    seen, codes = RNG.standard_normal((20, 3)), RNG.standard_normal((6, 3))
+    seen[3] = codes[4]
+    code, dist = vq.vq(seen, codes)
+    want = scipy.cluster.vq.vq(seen, codes)
+    assert code.dtype == "int32" and code.tolist() == want[0].tolist()
+    np.testing.assert_allclose(dist, want[1], 1e-12, 1e-13)
+    alone = vq.vq(seen[:, 0], codes[:, 0])
+    np.testing.assert_allclose(alone[1], scipy.cluster.vq.vq(seen[:, 0], codes[:, 0])[1], 1e-12)
+    specs = [phix.spec(["m", 3], "float64"), phix.spec(["k", 3], "float64")]
+    slopes = phix.jit(phix.grad(lambda s, c: vq.vq(s, c)[1].sum(), (0, 1)), input_spec=specs)
+    found = slopes(seen, codes)
+    apart = np.where(want[1][:, None] > 0.0, seen - codes[want[0]], 0.0)
+    unit = apart / np.where(want[1] > 0.0, want[1], 1.0)[:, None]
+    np.testing.assert_allclose(found[0], unit, 1e-10, 1e-12)
+    wanted = np.zeros((6, 3))
+    np.add.at(wanted, want[0], -unit)
+    np.testing.assert_allclose(found[1], wanted, 1e-10, 1e-12)
+    lanes = phix.vmap(lambda s: vq.vq(s, codes)[0])(phix.to_tensor(seen.reshape(4, 5, 3)))
+    assert lanes.reshape([-1]).tolist() == want[0].tolist()
+    assert vq.vq([1, 2], [2])[1].tolist() == [1.0, 0.0]
+    for run, says in [
+        (lambda: vq.vq(seen, codes[:, :2]), "obs must be"),
+        (lambda: vq.vq(seen, codes[0]), "obs must be"),
+        (lambda: vq.vq(seen, codes[:0]), "must have a code"),
+    ]:
+        with pytest.raises(ShapeError, match=says):
+            run()
+
+
+@pytest.mark.parametrize("module", [ndimage, interpolate, integrate, vq])
 def test_examples(module: Any) -> None:
     assert doctest.testmod(module).failed == 0

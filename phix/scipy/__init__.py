@@ -5,23 +5,27 @@ Each module has SciPy's name. Imported on first use.
 
 from phix.core.faces import face
 from phix.scipy import (
+    cluster,
     integrate,
     interpolate,
     linalg,
     ndimage,
     optimize,
     sparse,
+    spatial,
     special,
     stats,
 )
 
 __all__ = [
+    "cluster",
     "integrate",
     "interpolate",
     "linalg",
     "ndimage",
     "optimize",
     "sparse",
+    "spatial",
     "special",
     "stats",
 ]
