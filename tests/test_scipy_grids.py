@@ -106,6 +106,9 @@ def test_coordinates_that_are_no_numbers_and_slopes_at_elements() -> None:
     assert slopes.tolist() == [2.0, 4.0, 4.0, 0.0]
     with_empty = map_coordinates(image, phix.zeros([1, 0]), 1)
     assert with_empty.shape == (0,) and with_empty.dtype == "float32"
+    bytes_ = phix.to_tensor(np.array([250, 3], "uint8"))
+    assert map_coordinates(bytes_, [[0, 9]], 1, cval=-5).tolist() == [250, 0]
+    assert map_coordinates(bytes_, [[-1, 0.5]], 1, cval=300.0).tolist() == [255, 127]
     large = phix.to_tensor(np.array([2**53 + 1, 3]))
     assert map_coordinates(large, [[0, 1]], 0).tolist() == [2**53 + 1, 3]
     half = map_coordinates(phix.arange(0, 3000, 1, "float16"), [[2047.0]], 0)

@@ -86,7 +86,7 @@ def test_rotations_from_numbers() -> None:
          wanted.from_rotvec(VECTORS, degrees=True).as_quat())  # fmt: skip
 
 
-@pytest.mark.parametrize("seq", ["x", "y", "z", "xy", "zx", *SEQUENCES[9:]])
+@pytest.mark.parametrize("seq", ["x", "y", "z", "xy", "zx", *SEQUENCES[9::2]])
 def test_angles_about_axes(seq: str) -> None:
     angles = RNG.uniform(-4.0, 4.0, (12, len(seq)))
     own, wanted = Rotation(QUATS[8:]), of_scipy.Rotation.from_quat(QUATS[8:])
@@ -150,6 +150,8 @@ def test_rotations_are_sequences() -> None:
     narrow = Rotation.from_rotvec(phix.zeros([3]))
     assert narrow.quat.dtype == "float32" and narrow.as_euler("xyz").dtype == "float32"
     assert "Rotation.from_quat" in repr(narrow)
+    half = Rotation.from_rotvec(phix.zeros([2, 3], "float16")).mean()
+    assert half.quat.dtype == "float16" and abs(half.quat.tolist()[3]) == 1.0
 
 
 def test_slerp_is_that_of_scipy() -> None:
@@ -172,7 +174,7 @@ def to_cube(v: Any) -> Any:
     return Rotation.from_rotvec(v).as_matrix()
 
 
-@pytest.mark.parametrize("scale", [0.0, 1e-3, 0.499, 2.0])
+@pytest.mark.parametrize("scale", [0.0, 0.499, 2.0])
 def test_slopes_of_vectors(scale: float) -> None:
     v = phix.to_tensor(scale * VECTORS[0] / np.linalg.norm(VECTORS[0]))
     found = phix.jit(phix.jacrev(to_cube))(v)
@@ -279,6 +281,7 @@ def test_rotations_are_trees() -> None:
         (lambda: Rotation.identity(dtype="int32"), DTypeError, "identity: dtype must be a float"),
         (lambda: Rotation.identity(-1), ArgumentError, "num must be"),
         (lambda: Rotation.concatenate([]), ArgumentError, "must be a list"),
+        (lambda: OWN[:0].mean(), ShapeError, "no mean"),
         (lambda: OWN.mean([1.0]), ShapeError, "weights must be"),
         (lambda: OWN[:1].mean([-1.0]), ArgumentError, "weights must be from 0"),
         (lambda: len(OWN[0]), ArgumentError, "no len"),

@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
@@ -159,10 +161,12 @@ def _image(given: Any) -> Any:
 
 
 def _rounded(x: Any, dtype: Any) -> Any:
-    """To the nearest int, halves away from 0, within the dtype."""
+    """To the nearest int, halves away from 0, and the nearest that the dtype has."""
     if dt.is_differentiable(dtype):
         return ops.cast(x, dtype)
-    return ops.cast(ops.trunc(ops.where(x < 0, x - 0.5, x + 0.5)), dtype)
+    x, ends = ops.trunc(ops.where(x < 0, x - 0.5, x + 0.5)), np.iinfo(dtype)
+    # no float64 is the largest of 64 bits
+    return ops.cast(ops.clip(x, ends.min, ends.max if ends.bits < 64 else None), dtype)
 
 
 @takes(order=_ORDER, mode=one_of(*_PLACES))

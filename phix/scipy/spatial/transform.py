@@ -239,9 +239,13 @@ class Rotation:
         Args:
             weights: ``[...]``, how much each counts, from 0; all alike if None.
         """
-        rows = ops.reshape(self.quat, [-1, 4])
+        own = self.quat.dtype
+        rows = ops.cast(ops.reshape(self.quat, [-1, 4]), dt.promote(own, dt.float32))
+        if dm.is_zero(rows.shape[0]):
+            raise ShapeError("no rotations have no mean")
         weighted = rows if weights is None else _weighted(rows, weights)
-        return _of_unit(_leading(ops.matmul(ops.transpose(weighted, [1, 0]), rows)))
+        found = _leading(ops.matmul(ops.transpose(weighted, [1, 0]), rows))
+        return _of_unit(ops.cast(found, own))
 
     @property
     def single(self) -> bool:
