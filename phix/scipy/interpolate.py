@@ -14,7 +14,7 @@ from phix.core import pytrees
 from phix.core.conversion import common_dtype, owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
 from phix.core.faces import face
-from phix.core.given import FLAG, named, one_of, wrong
+from phix.core.given import FLAG, named, one_of
 from phix.core.tensor import Tensor, TensorLike
 from phix.core.weak import weak_kind
 from phix.linalg.arguments import floating
@@ -87,7 +87,7 @@ class RegularGridInterpolator:
         self.grid = _grid(points, self.values)
         self.fill_value = None if fill_value is None else _fill(fill_value, self.values)
 
-    @named(_NAME)
+    @named(f"{_NAME}.__call__")
     def __call__(self, xi: Any, method: str | None = None) -> Tensor:
         """The values at points: see the class."""
         way = _METHODS[self.method if method is None else _method(method)]
@@ -122,14 +122,14 @@ pytrees.register(RegularGridInterpolator, _nodes, _of_nodes)
 def _method(name: Any) -> str:
     kind = one_of(*_METHODS)
     if not kind.holds(name):
-        raise wrong(_NAME, "method", kind, name)
+        raise ArgumentError(f"method must be {kind.says}, found {described(name)}")
     return str(name)
 
 
 def _grid(points: Any, values: Any) -> tuple[Any, ...]:
     try:
         parts = list(points)
-    except TypeError:
+    except Exception:  # whatever they answer
         raise ArgumentError(
             f"points must be a list with the points on each axis, found {described(points)}"
         ) from None
