@@ -25,7 +25,7 @@ OPTIMISED, PRIMITIVES = {"jit"}, 3
 # always, and of its samples the first and the last, with what ``Case.by_parts`` leaves of a check.
 OF_THEIR_PARTS = (
     "vmap", "jit", "jit_unknown", "strided", "round_trip", "decompose", "unknown_meta", "shapes",
-    "empty",
+    "empty", "reshaped",
 )  # fmt: skip
 TURNS = 3
 # All samples always, with what it leaves.

@@ -230,8 +230,8 @@ def _check_unknown(subject: Subject, others: Any, allowed: meanings.Allowed) -> 
 
 # -- all of them -----------------------------------------------------------------------------------
 CHECKS = (
-    "values", "metas", "compiled", "unknown dims", "decomposed", "text", "strided", "batching",
-    "gradients",
+    "values", "metas", "compiled", "unknown dims", "decomposed", "text", "strided", "reshaped",
+    "batching", "gradients",
 )  # fmt: skip
 
 
@@ -251,7 +251,7 @@ def check_op(
     - metas: what is inferred is what comes;
     - compiled, unknown dims: as programs, for these sizes and for any;
     - decomposed, text: as a graph of primitives, and parsed from the graph's text;
-    - strided: of inputs that are not contiguous;
+    - strided, reshaped: of inputs that are not contiguous, and of others that a program reshapes;
     - batching, gradients: see :func:`check_batching` and :func:`check_gradients`.
 
     Args:
@@ -302,6 +302,7 @@ def _every(
         "decomposed": lambda: meanings.check_decomposed(fn, arrays, allowed),
         "text": lambda: meanings.check_text(fn, arrays, allowed),
         "strided": lambda: meanings.check_strided(fn, arrays, allowed),
+        "reshaped": lambda: meanings.check_reshaped(fn, arrays, allowed),
         "batching": lambda: _check_batching(subject, None, allowed, np.random.default_rng(seed)),
     }
 

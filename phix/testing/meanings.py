@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from phix import ops
 from phix.api.batching import vmap
 from phix.api.graphs import decompose, infer_meta, make_graph, parse_graph
 from phix.api.jit import jit
@@ -203,6 +204,34 @@ def check_strided(fn: Function, arrays: Arrays, tolerance: Allowed) -> None:
             agree(arrays, fn(*laid), wanted, tolerance, "of contiguous inputs")
     with about(f"inputs with {name}, compiled"):
         agree(arrays, jit(fn)(*laid), wanted, tolerance, "of contiguous inputs")
+
+
+def _prime_dims(array: np.ndarray) -> list[int]:
+    """Dims of another number of axes, or in another order, for the elements of an array.
+
+    They are primes, so that their products are as far from those of the array's dims as they come.
+    """
+    left, dims, divisor = array.size, list[int](), 2
+    while left > 1:
+        while left % divisor == 0:
+            dims.insert(0, divisor)
+            left //= divisor
+        divisor += 1
+    return [array.size] if not dims or tuple(dims) == array.shape else dims
+
+
+def check_reshaped(fn: Function, arrays: Arrays, tolerance: Allowed) -> None:
+    """Compiled, it gives the same of inputs that come in other dims and are reshaped first: where
+    an element lies follows from the dims of the tensor, not from those of the memory it is in."""
+    __tracebackhide__ = True
+    dims = [list(a.shape) for a in arrays]
+
+    def reshaping(*given: Any) -> tuple[Any, ...]:
+        return fn(*[ops.reshape(x, d) for x, d in zip(given, dims)])
+
+    given = [a.reshape(_prime_dims(a)) for a in arrays]
+    with about(f"inputs that are reshaped from {[list(g.shape) for g in given]}, compiled"):
+        agree(arrays, jit(reshaping)(*given), fn(*arrays), tolerance)
 
 
 # -- batching --------------------------------------------------------------------------------------

@@ -178,6 +178,14 @@ def strided(case: Case) -> None:
             meanings.check_strided(call.fn, call.arrays, allowed(call))
 
 
+@check
+def reshaped(case: Case) -> None:
+    """Inputs that the program itself reshapes give the same, where they lie in other dims."""
+    for call in case.calls():
+        with about(call):
+            meanings.check_reshaped(call.fn, call.arrays, allowed(call))
+
+
 # -- derivatives ---------------------------------------------------------------------------
 @check
 def backward(case: Case) -> None:
