@@ -670,6 +670,11 @@ def _stepped(make: Callable[..., Any]) -> Callable[..., Any]:
 
 _KERNEL = {"key": (KEY, "Tensor"), "in_channels": (2, "int"), "out_channels": (2, "int"),
            "kernel_size": (1, "int[]"), "groups": (1, "int")}  # fmt: skip
+_SEGMENTS: dict[str, tuple[Any, str]] = {
+    "fs": (1.0, "any"), "window": ("hann", "any"), "nperseg": (2, "any"), "noverlap": (1, "any"),
+    "nfft": (3, "any"), "detrend": ("linear", "any"), "return_onesided": (True, "bool"),
+    "scaling": ("density", "str"), "axis": (1, "int"),
+}  # fmt: skip
 TRAINING: dict[str, Row] = {
     **{f"optim.{name}": (_stepped(getattr(phix.optim, name)),
                          {**settings, "grads": ({"w": phix.to_tensor(X)}, "any")})
@@ -787,6 +792,42 @@ TRAINING: dict[str, Row] = {
                                 {"fun": FUNCTION, "x0": (VECTOR, "Tensor"), "*": (None, ""),
                                  "method": ("BFGS", "str"), "tol": (1e-3, "any"),
                                  "options": ({"maxiter": 2}, "any")}),
+    **{f"scipy.signal.{name}": (getattr(phix.scipy.signal, name), {
+        "in1": (VECTOR, "Tensor"), "in2": (VECTOR, "Tensor"), "mode": ("same", "str"),
+        "method": ("direct", "str")}) for name in ("convolve", "correlate")},
+    **{f"scipy.signal.{name}": (getattr(phix.scipy.signal, name), {
+        "in1": (X, "Tensor"), "in2": (X, "Tensor"), "mode": ("same", "str"),
+        "boundary": ("wrap", "str"), "fillvalue": (0.0, "any")})
+       for name in ("convolve2d", "correlate2d")},
+    "scipy.signal.fftconvolve": (phix.scipy.signal.fftconvolve, {
+        "in1": (X, "Tensor"), "in2": (X, "Tensor"), "mode": ("same", "str"),
+        "axes": (1, "int[]")}),
+    "scipy.signal.detrend": (phix.scipy.signal.detrend, {
+        "data": (X, "Tensor"), "axis": (1, "int"), "type": ("linear", "str"), "bp": (1, "any")}),
+    "scipy.signal.get_window": (phix.scipy.signal.get_window, {
+        "window": ("hann", "any"), "Nx": (4, "int"), "fftbins": (True, "bool")}),
+    "scipy.signal.windows.hann": (phix.scipy.signal.windows.hann, {
+        "M": (4, "int"), "sym": (True, "bool")}),
+    **{f"scipy.signal.windows.{name}": (getattr(phix.scipy.signal.windows, name), {
+        "M": (4, "int"), parameter: (0.5, "any"), "sym": (True, "bool")})
+       for name, parameter in (("gaussian", "std"), ("kaiser", "beta"), ("tukey", "alpha"))},
+    "scipy.signal.csd": (phix.scipy.signal.csd, {
+        "x": (X, "Tensor"), "y": (X, "Tensor"), **_SEGMENTS, "average": ("mean", "str")}),
+    "scipy.signal.welch": (phix.scipy.signal.welch, {
+        "x": (X, "Tensor"), **_SEGMENTS, "average": ("mean", "str")}),
+    "scipy.signal.stft": (phix.scipy.signal.stft, {
+        "x": (X, "Tensor"), **{k: v for k, v in _SEGMENTS.items() if k != "scaling"},
+        "boundary": ("zeros", "str"), "padded": (True, "bool")}),
+    "scipy.signal.istft": (phix.scipy.signal.istft, {
+        "Zxx": (X, "Tensor"), "fs": (1.0, "any"), "window": ("boxcar", "any"),
+        "nperseg": (2, "any"), "noverlap": (1, "any"), "nfft": (2, "any"),
+        "time_axis": (-1, "int"), "freq_axis": (-2, "int")}),
+    **{f"scipy.fft.{name}": (getattr(phix.scipy.fft, name), {
+        "x": (X, "Tensor"), "type": (2, "int"), "n": (2, "any"), "axis": (1, "int"),
+        "norm": ("ortho", "str")}) for name in ("dct", "idct")},
+    **{f"scipy.fft.{name}": (getattr(phix.scipy.fft, name), {
+        "x": (X, "Tensor"), "type": (2, "int"), "s": ((2, 2), "any"), "axes": ((0, 1), "any"),
+        "norm": ("ortho", "str")}) for name in ("dctn", "idctn")},
     "parallel.mesh": (phix.parallel.mesh, {"axes": ({"data": 2}, "any"), "comm": (None, "any"),
                                            "virtual": (True, "any"), "checks": (False, "bool")}),
     "parallel.spmd": (_of(phix.parallel.spmd, VECTOR),

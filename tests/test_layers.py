@@ -43,7 +43,7 @@ ROOMS: dict[str, set[str]] = {
     "cupy": {"kernels", "core"},
     "files": {"core"},
     "optim": {"api", "ops", "core"},
-    "scipy": {"linalg", "random", "api", "primitives", "ops", "core"},
+    "scipy": {"linalg", "fft", "random", "api", "primitives", "ops", "core"},
     "parallel": {"api", "files", "interpreters", "ops", "core"},
     "array_functions": {"linalg", "fft", "api", "ops", "core"},
     "autograd": {"scipy", "numpy", "api", "ops", "core"},

@@ -6,11 +6,13 @@ Each module has SciPy's name. Imported on first use.
 from phix.core.faces import face
 from phix.scipy import (
     cluster,
+    fft,
     integrate,
     interpolate,
     linalg,
     ndimage,
     optimize,
+    signal,
     sparse,
     spatial,
     special,
@@ -19,11 +21,13 @@ from phix.scipy import (
 
 __all__ = [
     "cluster",
+    "fft",
     "integrate",
     "interpolate",
     "linalg",
     "ndimage",
     "optimize",
+    "signal",
     "sparse",
     "spatial",
     "special",
