@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from phix import fft, ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
@@ -15,13 +17,12 @@ from phix.core.conversion import common_dtype, owned_tensor
 from phix.core.errors import ShapeError
 from phix.core.given import INTS, NONE, Kind, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
-from phix.core.weak import weak_kind
 from phix.fft.arguments import axes_of
 
 _MODE = one_of("full", "same", "valid")
 _METHOD = one_of("auto", "direct", "fft")
 _BOUNDARY = one_of("fill", "wrap", "symm")
-_NUMBER = Kind("a number", lambda v: isinstance(v, (int, float)) or weak_kind(v) is not None)
+_NUMBER = Kind("a number", lambda v: isinstance(v, (int, float, complex, np.number)))
 _MANY_TAPS = 128  # more of them take longer than transforms do, by measurement
 Spans = list[tuple[Any, Any]]
 
@@ -271,7 +272,8 @@ def _of_images(
         n, m = x.meta.dims[axis], y.meta.dims[axis]
         pads += [m - 1 - start, start + count - n]
     if boundary == "fill":
-        x = ops.pad(x, pads, fillvalue)
+        value = fillvalue.item() if isinstance(fillvalue, np.generic) else fillvalue
+        x = ops.pad(x, pads, value)
     else:
         for axis in (0, 1):
             at = _positions(boundary, x.meta.dims[axis], *pads[2 * axis : 2 * axis + 2])

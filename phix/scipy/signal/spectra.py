@@ -18,7 +18,7 @@ from phix.core.tensor import Tensor, TensorBase, TensorLike
 from phix.fft.arguments import axes_of, fitted
 from phix.scipy.ranks import _with_axis_at
 from phix.scipy.signal.trends import along_last
-from phix.scipy.signal.windows import window_in_float64
+from phix.scipy.signal.windows import as_size, window_in_float64
 
 _COUNT = Kind("an int from 1, or a dim", lambda v: SIZE.holds(v) and not dm.is_zero(v))
 _RATE = Kind(
@@ -67,7 +67,7 @@ def _is_below(a: Any, b: Any) -> bool:
 
 def _cutting(name: str, window: Any, sizes: tuple[Any, ...], n: Any, dtype: Any) -> _Cutting:
     """The sizes asked for, or those there are by default: 256 points, of n at most."""
-    nperseg, noverlap, nfft = sizes
+    nperseg, noverlap, nfft = (v if v is None else as_size(v) for v in sizes)
     is_named = isinstance(window, str) or (
         isinstance(window, (list, tuple)) and bool(window) and isinstance(window[0], str)
     )
@@ -348,7 +348,7 @@ def _inverse_cutting(
     window: Any, sizes: tuple[Any, Any, Any], points: Any, is_half: bool, dtype: Any
 ) -> _Cutting:
     """The sizes of the segments that ``points`` frequencies are of."""
-    nperseg, noverlap, nfft = sizes
+    nperseg, noverlap, nfft = (v if v is None else as_size(v) for v in sizes)
     most = 2 * (points - 1) if is_half else points
     count = most if nperseg is None else nperseg
     if nfft is None:

@@ -99,14 +99,22 @@ _ALIASES = {
 }  # fmt: skip
 
 
+def as_size(v: Any) -> Any:
+    """A size as an int of Python, or a dim."""
+    return v if isinstance(v, dm.Dim) else int(v)
+
+
 def made(name: str, M: Any, sym: bool, *parameters: Any) -> Any:
     """A window in float64."""
+    M = as_size(M)
     if dm.is_known(M) and M < 2:
         return ops.full((M,), 1.0, dt.float64)
     count = M if sym else M + 1
     steps = ops.cast(2 * ops.arange(0, M, 1, dt.int64) - (count - 1), dt.float64)
-    last = count - 1 if dm.is_known(count) else dm.maximum(count - 1, 1)  # of one point, t is 0
-    return _SHAPES[name](steps / last, count, *parameters)
+    if dm.is_known(M):
+        return _SHAPES[name](steps / (count - 1), count, *parameters)
+    found = _SHAPES[name](steps / dm.maximum(count - 1, 1), count, *parameters)
+    return ops.where(ops.full((), M, dt.int64) > 1, found, 1.0)
 
 
 # -- as users call them --------------------------------------------------------------------------
