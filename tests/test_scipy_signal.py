@@ -44,6 +44,7 @@ SHAPES = [((7,), (3,)), ((3,), (6,)), ((3, 2), (4, 3)), ((3, 4, 5), (2, 3, 1)),
           ((2, 2, 3, 2, 3), (1, 2, 2, 2, 1))]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
 @pytest.mark.parametrize("name", ["convolve", "correlate"])
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])
@@ -55,6 +56,7 @@ def test_convolutions_of_any_number_of_axes(shapes: Any, name: str, mode: str) -
         same(getattr(signal, name)(x, y, mode, method), wanted)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("boundary", "fillvalue"), [("fill", 0), ("fill", np.float32(1.5)), ("wrap", 0), ("symm", 0)]
 )
@@ -96,6 +98,7 @@ def test_dtypes(dtype: str) -> None:
 
 
 # -- cosine transforms ----------------------------------------------------------------------------
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", [1, 2, 3, 4])
 @pytest.mark.parametrize("norm", [None, "ortho", "forward"])
 def test_cosine_transforms(kind: int, norm: str | None) -> None:
@@ -232,6 +235,7 @@ def total(name: str) -> Function:
     return loss
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives_lanes_and_compiled_programs(name: str) -> None:
     loss, h = total(name), 1e-5
@@ -272,6 +276,7 @@ UNKNOWN: dict[str, tuple[Function, Function]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_sizes_may_be_unknown(name: str) -> None:
     own, other = UNKNOWN[name]
@@ -315,6 +320,12 @@ def test_sizes_may_be_unknown(name: str) -> None:
         (lambda: signal.welch(X, fs=0), ArgumentError, "fs must be a number above 0"),
         (lambda: signal.welch(X, fs=[1.0, 2.0]), PhixError, "fs must be"),
         (lambda: signal.welch(X, average="mode"), ArgumentError, "average must be one of"),
+        (lambda: signal.welch(X, detrend=lambda rows: None), ArgumentError, "welch: "),
+        (
+            lambda: signal.welch(X, detrend=lambda rows: rows[:, :3]),
+            ShapeError,
+            "detrend must give",
+        ),
         (lambda: signal.welch(1.0), ShapeError, "welch: a signal has an axis"),
         (lambda: signal.welch([]), ShapeError, "and an element"),
         (lambda: signal.csd(SIGNAL, normal(3, 50)), ShapeError, "x and y must broadcast"),

@@ -127,12 +127,22 @@ def _extended(x: Any, boundary: str | None, more: Any) -> Any:
     return ops.concat([left, x, right], -1)
 
 
+def _by_function(trend: Any, rows: Any) -> Any:
+    found = owned_tensor(trend(rows))
+    if found.ndim != rows.ndim or not all(map(dm.may_equal, found.meta.dims, rows.meta.dims)):
+        raise ShapeError(
+            f"detrend must give segments of the shape that it is given, {rows.meta}, found "
+            f"{found.meta}"
+        )
+    return ops.cast(found, rows.dtype)
+
+
 def _transforms(x: Any, cut: _Cutting, trend: Any, is_half: bool) -> Any:
     """[..., frequencies, segments] of signals [..., n]."""
     frames = ops.frame(x, cut.count, cut.step, -1)
     if trend is not None and trend is not False:
         rows = _with_axis_at(frames, -2, -1)
-        rows = trend(rows) if callable(trend) else along_last(rows, trend)
+        rows = _by_function(trend, rows) if callable(trend) else along_last(rows, trend)
         frames = _with_axis_at(rows, -1, -2)
     frames = frames * ops.unsqueeze(cut.window, [1])
     return (fft.rfft if is_half else fft.fft)(frames, cut.size, axis=-2)

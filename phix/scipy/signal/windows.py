@@ -125,8 +125,7 @@ def window_in_float64(window: Any, count: Any, is_periodic: bool = True) -> Any:
     name = _ALIASES.get(str(name), name)
     if name not in _SHAPES:
         raise ArgumentError(
-            f"window must be one of {', '.join(map(repr, _SHAPES))}, or an array of the points, "
-            f"found {described(window)}"
+            f"window must be one of {', '.join(map(repr, _SHAPES))}, found {described(window)}"
         )
     parameter = _PARAMETER.get(name)
     if len(asked) != (1 if parameter is None else 2) or not all(map(_NUMBER.holds, asked[1:])):
