@@ -11,8 +11,7 @@ from phix.core.annotations import DTypeLike, IntArrayLike
 from phix.core.errors import DTypeError, ShapeError
 from phix.core.given import Kind, at_least, entries, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
-from phix.linalg.arguments import floating
-from phix.random.draws import as_tensor, bernoulli, exponential, normal, of_uniform
+from phix.random.draws import as_chance, bernoulli, exponential, normal, of_uniform
 from phix.random.keys import split
 from phix.random.shaped import gamma, loggamma, shaped
 
@@ -71,7 +70,7 @@ def geometric(
     [1, 1, 1]
     """
     into = _ints(dtype)
-    chance = floating(as_tensor(p))
+    chance = as_chance(p)
     (chance,) = shaped(shape, chance.dtype, chance)
     failing = ops.log1p(-chance)
     draws = of_uniform(lambda u: ops.floor(ops.log(u) / failing), key, chance.meta.dims,

@@ -126,6 +126,12 @@ def randint(
     return ops.randint(key, low, high, shape, dtype)
 
 
+def as_chance(p: TensorLike) -> Any:
+    """A probability as a tensor of floats."""
+    chance = as_tensor(p)
+    return chance if dt.is_float(chance.dtype) else ops.cast(chance, dt.default_float())
+
+
 @takes()
 def bernoulli(key: TensorLike, p: TensorLike = 0.5, shape: IntArrayLike | None = None) -> Tensor:
     """True with probability p; the shape is that of p, or ``shape``, to which p broadcasts.
@@ -134,9 +140,7 @@ def bernoulli(key: TensorLike, p: TensorLike = 0.5, shape: IntArrayLike | None =
     >>> phix.random.bernoulli(phix.random.key(0), [0.0, 1.0]).tolist()
     [False, True]
     """
-    chance = as_tensor(p)
-    if not dt.is_float(chance.dtype):
-        chance = ops.cast(chance, dt.default_float())
+    chance = as_chance(p)
     return ops.bernoulli(key, chance if shape is None else ops.expand(chance, shape)) != 0
 
 

@@ -27,7 +27,7 @@ from phix.core.faces import face
 from phix.core.given import NONE, between, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.fft.arguments import Axes, Sizes, fitted, one_size, prepared
-from phix.scipy.ranks import _with_axis_at
+from phix.scipy.ranks import with_axis_at
 
 _TYPE = between(1, 4)
 _NORM = one_of("backward", "ortho", "forward") | NONE
@@ -123,7 +123,7 @@ def _cosines(
                 f"{name}: type {kind} is of {1 + (kind == 1)} points or more, found {x.meta} "
                 f"along axis {axis}"
             )
-        x = _with_axis_at(_last(_with_axis_at(x, axis, -1), kind, norm), -1, axis)
+        x = with_axis_at(_last(with_axis_at(x, axis, -1), kind, norm), -1, axis)
     return x
 
 

@@ -16,9 +16,9 @@ from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import FLAG, INT, NONE, SIZE, Kind, one_of, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 from phix.fft.arguments import axes_of, fitted
-from phix.scipy.ranks import _with_axis_at
+from phix.scipy.ranks import with_axis_at
 from phix.scipy.signal.trends import along_last
-from phix.scipy.signal.windows import as_size, window_in_float64
+from phix.scipy.window_shapes import as_size, window_in_float64
 
 _COUNT = Kind("an int from 1, or a dim", lambda v: SIZE.holds(v) and not dm.is_zero(v))
 _RATE = Kind(
@@ -141,9 +141,9 @@ def _transforms(x: Any, cut: _Cutting, trend: Any, is_half: bool) -> Any:
     """[..., frequencies, segments] of signals [..., n]."""
     frames = ops.frame(x, cut.count, cut.step, -1)
     if trend is not None and trend is not False:
-        rows = _with_axis_at(frames, -2, -1)
+        rows = with_axis_at(frames, -2, -1)
         rows = _by_function(trend, rows) if callable(trend) else along_last(rows, trend)
-        frames = _with_axis_at(rows, -1, -2)
+        frames = with_axis_at(rows, -1, -2)
     frames = frames * ops.unsqueeze(cut.window, [1])
     return (fft.rfft if is_half else fft.fft)(frames, cut.size, axis=-2)
 
@@ -198,7 +198,7 @@ def _cross(name: str, given: list[Any], asked: tuple[Any, ...], how: tuple[Any, 
     signals = _signals(name, given)
     for v in signals:
         axes_of(name, v, axis, None)
-    x, *others = _of_one_length(name, [_with_axis_at(v, axis, -1) for v in signals])
+    x, *others = _of_one_length(name, [with_axis_at(v, axis, -1) for v in signals])
     cut = _cutting(name, window, tuple(sizes), x.meta.dims[-1], x.dtype)
     is_half, rate = onesided and not dt.is_complex(x.dtype), _rate(name, fs, x.dtype)
     first = _transforms(x, cut, trend, is_half)
@@ -212,7 +212,7 @@ def _cross(name: str, given: list[Any], asked: tuple[Any, ...], how: tuple[Any, 
         k = ops.arange(0, cut.size // 2 + 1, 1, dt.int64)
         twice = ops.where((k == 0) | (2 * k == cut.size), 1.0, 2.0)
         power = power * ops.unsqueeze(ops.cast(twice, rate.dtype), [1])
-    return _frequencies(cut, is_half, rate), _with_axis_at(_averaged(power, average), -1, axis)
+    return _frequencies(cut, is_half, rate), with_axis_at(_averaged(power, average), -1, axis)
 
 
 def _over_time(given: Any, asked: tuple[Any, ...], how: tuple[Any, ...]) -> Any:
@@ -220,7 +220,7 @@ def _over_time(given: Any, asked: tuple[Any, ...], how: tuple[Any, ...]) -> Any:
     (fs, window, *sizes), (trend, onesided, boundary, padded, axis, scaling) = asked, how
     (x,) = _signals("stft", [given])
     axes_of("stft", x, axis, None)
-    rows = _with_axis_at(x, axis, -1)
+    rows = with_axis_at(x, axis, -1)
     cut = _cutting("stft", window, tuple(sizes), rows.meta.dims[-1], rows.dtype)
     is_half, rate = onesided and not dt.is_complex(x.dtype), _rate("stft", fs, x.dtype)
     rows = _extended(rows, boundary, cut.count // 2)
@@ -232,7 +232,7 @@ def _over_time(given: Any, asked: tuple[Any, ...], how: tuple[Any, ...]) -> Any:
     middle = 0.0 if boundary is not None else cut.count / 2
     times = ops.cast(segments * cut.step + middle, rate.dtype) / rate
     at = axis - 1 if axis < 0 else axis
-    return _frequencies(cut, is_half, rate), times, _with_axis_at(out, -2, at)
+    return _frequencies(cut, is_half, rate), times, with_axis_at(out, -2, at)
 
 
 # -- as users call them --------------------------------------------------------------------------
@@ -427,4 +427,4 @@ def istft(
         edge = cut.count // 2
         x = x[..., edge : x.meta.dims[-1] - edge]
     times = ops.cast(ops.arange(0, x.meta.dims[-1], 1, dt.int64), rate.dtype) / rate
-    return times, _with_axis_at(x, -1, time - (frequency < time))
+    return times, with_axis_at(x, -1, time - (frequency < time))

@@ -15,7 +15,7 @@ from phix.core.given import INT, Kind, entries, is_int, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.fft.arguments import axes_of
 from phix.linalg.arguments import floating
-from phix.scipy.ranks import _with_axis_at
+from phix.scipy.ranks import with_axis_at
 
 _KINDS = ("linear", "constant")
 _NOTHING = Kind("None or False, as nothing is overwritten", lambda v: v is None or v is False)
@@ -89,7 +89,7 @@ def detrend(
     if dm.is_zero(n):
         return x
     wide = ops.cast(x, dt.float32) if x.dtype in (dt.float16, dt.bfloat16) else x
-    rows = _with_axis_at(wide, at, -1)
+    rows = with_axis_at(wide, at, -1)
     parts = [along_last(rows[..., a:b], type) for a, b in pairwise(breaks)]
     joined = parts[0] if len(parts) == 1 else ops.concat(parts, -1)
-    return ops.cast(_with_axis_at(joined, -1, at), x.dtype)
+    return ops.cast(with_axis_at(joined, -1, at), x.dtype)
