@@ -399,6 +399,19 @@ RANDOM: dict[str, Row] = {
                            "shape": ([2, 3], "int[]"), "dtype": ("float32", "DataType")})
        for name, argument in (("gamma", "a"), ("loggamma", "a"), ("dirichlet", "alpha"),
                               ("t", "df"), ("poisson", "lam"))},
+    "random.pareto": (phix.random.pareto, {
+        "key": (KEY, "Tensor"), "b": (VECTOR, "Tensor"), "shape": ([3], "int[]"),
+        "dtype": ("float32", "DataType")}),
+    "random.geometric": (phix.random.geometric, {
+        "key": (KEY, "Tensor"), "p": (0.5, "Tensor"), "shape": ([3], "int[]"),
+        "dtype": ("int64", "DataType")}),
+    "random.orthogonal": (phix.random.orthogonal, {
+        "key": (KEY, "Tensor"), "n": (2, "int"), "shape": ([3], "int[]"),
+        "dtype": ("float32", "DataType"), "m": (3, "int")}),
+    "random.multivariate_normal": (phix.random.multivariate_normal, {
+        "key": (KEY, "Tensor"), "mean": ([1.0, 2.0], "Tensor"),
+        "cov": (np.eye(2, dtype="f"), "Tensor"), "shape": ([3], "int[]"),
+        "dtype": ("float32", "DataType"), "method": ("svd", "str")}),
     "random.beta": (phix.random.beta,
                     {"key": (KEY, "Tensor"), "a": (VECTOR, "Tensor"), "b": (VECTOR, "Tensor"),
                      "shape": ([3], "int[]"), "dtype": ("float32", "DataType")}),

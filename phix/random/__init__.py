@@ -9,7 +9,8 @@ draws are made, ``split`` it first::
 The numbers are JAX's for JAX's keys (``jax.random``, with jax_threefry_partitionable, its default):
 of key, split, fold_in, bits, randint, permutation and choice, and of uniform, bernoulli,
 categorical, normal, exponential, gumbel, laplace, logistic, cauchy, truncated_normal, gamma, beta,
-dirichlet and t up to rounding. Where it has to be otherwise:
+dirichlet, t and those made of them (``phix/random/derived.py``) up to rounding. Where it has to be
+otherwise:
 
 - float16 and bfloat16 have only uniform as JAX has it, in steps of 2 ** -10 and 2 ** -7. What is
   made of that would end early in its tails, so the others are drawn as float32 and rounded.

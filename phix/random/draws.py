@@ -10,7 +10,7 @@ import numpy as np
 from phix import ops
 from phix.core import dtypes as dt
 from phix.core.annotations import DTypeLike, IntArrayLike
-from phix.core.conversion import owned_tensor
+from phix.core.conversion import owned_tensor, to_tensor
 from phix.core.given import BOUND, Kind, is_int, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 
@@ -21,11 +21,9 @@ def as_tensor(value: Any) -> Any:
 
 def with_digits(value: Any, dtype: Any) -> Any:
     """A parameter of draws in a dtype: Python's numbers keep the digits that it has."""
-    if isinstance(value, (float, list, tuple)):
-        exact = np.asarray(value)
-        into = dt.as_dtype(dtype)
-        if exact.dtype == dt.float64 and into == dt.float64 != dt.default_float():
-            return owned_tensor(exact)
+    is_short = isinstance(value, float) and float(np.float32(value)) == value
+    if isinstance(value, (float, list, tuple)) and not is_short:
+        return to_tensor(value, dtype) if dt.as_dtype(dtype) == dt.float64 else value
     return value
 
 
