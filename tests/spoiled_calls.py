@@ -1,8 +1,8 @@
 """Calls with one argument spoiled: each is answered, or refused with a typed error.
 
-``python -m tests.spoiled_calls [NAME ...]`` spoils every argument of every call in every way, of
-the subjects whose names start so, and prints what is refused otherwise; ``--answers`` also prints
-what was answered.
+``PYTHONPATH=tests python -m tests.spoiled_calls [NAME ...]`` spoils every argument of every call in
+every way, of the subjects whose names start so, and prints what is refused otherwise;
+``--answers`` also prints what was answered.
 """
 
 from __future__ import annotations

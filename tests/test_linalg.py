@@ -95,8 +95,8 @@ def test_factors_of_a_batch_are_those_of_scipy(shape: tuple[int, int], dtype: st
 
 
 @pytest.mark.parametrize("n", [3, 12])
-@pytest.mark.parametrize("trans", ["N", "T", "C"])
-def test_solve_triangular_is_that_of_scipy(n: int, trans: str) -> None:
+@pytest.mark.parametrize("trans", ["N", "T", "C", 0, 1, 2])
+def test_solve_triangular_is_that_of_scipy(n: int, trans: Any) -> None:
     a, b = regular(n, n, dtype="complex128")[::-1] + 3 * np.eye(n), RNG.normal(size=n)
     for lower in (False, True):
         found = phix.linalg.solve_triangular(a, b, lower=lower, trans=trans)

@@ -10,7 +10,18 @@ from phix import ops
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ShapeError
+from phix.core.given import Kind, is_int
 from phix.core.tensor import TensorBase
+
+TRANS = Kind(
+    "0, 1, 2, 'N', 'T' or 'C'",
+    lambda v: v in ("N", "T", "C") if isinstance(v, str) else is_int(v) and 0 <= v <= 2,
+)
+
+
+def letter(trans: int | str) -> str:
+    """How a matrix is taken: N, as it is, T, transposed, or C, the conjugate of that."""
+    return trans if isinstance(trans, str) else "NTC"[trans]
 
 
 def tensor(x: Any) -> Any:

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from phix import ops
 from phix.core import dims as dm
-from phix.core.errors import ArgumentError, ShapeError
-from phix.core.given import FLAG, INT, one_of, takes
+from phix.core.errors import ShapeError
+from phix.core.given import FLAG, INT, takes
 from phix.core.tensor import Tensor, TensorLike
-from phix.linalg.arguments import tensor
+from phix.linalg.arguments import TRANS, letter, tensor
 
 
 class SlogdetResult(NamedTuple):
@@ -82,13 +82,13 @@ def solve(a: TensorLike, b: TensorLike) -> Tensor:
     return ops.solve(matrix, sides)
 
 
-@takes(lower=FLAG, trans=one_of("N", "T", "C"), unit_diagonal=FLAG)
+@takes(lower=FLAG, trans=TRANS, unit_diagonal=FLAG)
 def solve_triangular(
     a: TensorLike,
     b: TensorLike,
     *,
     lower: bool = False,
-    trans: str = "N",
+    trans: int | str = "N",
     unit_diagonal: bool = False,
 ) -> Tensor:
     """The x with a @ x = b, where only one triangle of a counts; SciPy's name and arguments.
@@ -97,7 +97,7 @@ def solve_triangular(
         a: [..., n, n].
         b: a vector [n], or matrices [..., n, k].
         lower: the lower triangle counts, not the upper one.
-        trans: N; T for the transpose of a; C for its conjugate transpose.
+        trans: "N" or 0; "T" or 1 for the transpose of a; "C" or 2 for its conjugate transpose.
         unit_diagonal: take the diagonal of a as 1, whatever it holds.
 
     Returns:
@@ -111,13 +111,12 @@ def solve_triangular(
     [1.0, 1.0]
     """
     matrix, sides = tensor(a), tensor(b)
-    if trans not in ("N", "T", "C"):
-        raise ArgumentError(f"solve_triangular: trans must be 'N', 'T' or 'C', found {trans!r}")
-    if trans == "C" and matrix.dtype.kind == "c":
+    how = letter(trans)
+    if how == "C" and matrix.dtype.kind == "c":
         matrix = ops.conj(matrix)
     is_vector = sides.ndim == 1
     columns = ops.reshape(sides, (*sides.meta.dims, 1)) if is_vector else sides
-    out = ops.triangular_solve(matrix, columns, not lower, trans != "N", unit_diagonal)
+    out = ops.triangular_solve(matrix, columns, not lower, how != "N", unit_diagonal)
     return ops.reshape(out, out.meta.dims[:-1]) if is_vector else out
 
 

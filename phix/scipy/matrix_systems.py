@@ -8,19 +8,12 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, ShapeError
-from phix.core.given import FLAG, Kind, is_int, one_of, takes
+from phix.core.given import FLAG, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.linalg import solve_triangular as _solve_triangular
-from phix.linalg.arguments import floating, matrices
+from phix.linalg.arguments import TRANS, floating, letter, matrices
 
-_TRANS = Kind(
-    "0, 1, 2, 'N', 'T' or 'C'", lambda v: v in ("N", "T", "C") or (is_int(v) and 0 <= v <= 2)
-)
 IGNORED = {"overwrite_a": FLAG, "overwrite_b": FLAG, "check_finite": FLAG}
-
-
-def _letter(trans: int | str) -> str:
-    return trans if isinstance(trans, str) else "NTC"[trans]
 
 
 def square(a: Any, what: str) -> Any:
@@ -181,7 +174,7 @@ def solve(
     return ops.squeeze(out, [-1]) if is_vector else out
 
 
-@takes(trans=_TRANS, lower=FLAG, unit_diagonal=FLAG, overwrite_b=FLAG, check_finite=FLAG)
+@takes(trans=TRANS, lower=FLAG, unit_diagonal=FLAG, overwrite_b=FLAG, check_finite=FLAG)
 def solve_triangular(
     a: TensorLike,
     b: TensorLike,
@@ -209,9 +202,7 @@ def solve_triangular(
     [1.0, 1.0]
     """
     matrix, sides = alike(square(a, "a"), floating(b))
-    return _solve_triangular(
-        matrix, sides, lower=lower, trans=_letter(trans), unit_diagonal=unit_diagonal
-    )
+    return _solve_triangular(matrix, sides, lower=lower, trans=trans, unit_diagonal=unit_diagonal)
 
 
 @takes(overwrite_a=FLAG, check_finite=FLAG)
@@ -239,7 +230,7 @@ def lu_factor(
     return factors, pivots - 1
 
 
-@takes(trans=_TRANS, overwrite_b=FLAG, check_finite=FLAG)
+@takes(trans=TRANS, overwrite_b=FLAG, check_finite=FLAG)
 def lu_solve(
     lu_and_piv: tuple[TensorLike, TensorLike],
     b: TensorLike,
@@ -268,5 +259,5 @@ def lu_solve(
     columns, is_vector = _columns(b)
     factors, columns = alike(square(factors, "lu"), columns)
     rows = ops.cast(pivots, "int32") + 1
-    out = ops.lu_solve(columns, factors, rows, _letter(trans))
+    out = ops.lu_solve(columns, factors, rows, letter(trans))
     return ops.squeeze(out, [-1]) if is_vector else out
