@@ -14,9 +14,11 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import repeat
 from typing import Any
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 QUICK_SHARE, QUICK_LEAST = 20, 2  # one test in so many, and at least so many of a file
 QUICK_SECONDS = 75.0
@@ -87,10 +89,21 @@ def _is_left_out(item: pytest.Item) -> bool:
     mark = item.get_closest_marker("one_in")
     if not mark:
         return False
-    lists = [m.args[0] for m in item.iter_markers("parametrize")]
-    names = [names.split(",")[0].strip() if isinstance(names, str) else names[0] for names in lists]
-    places = item.callspec.indices  # type: ignore[attr-defined]
-    return bool(sum(places[name] for name in names) % mark.args[0])
+    return bool(sum(map(_place, repeat(item), item.iter_markers("parametrize"))) % mark.args[0])
+
+
+def _place(item: pytest.Item, mark: pytest.Mark) -> int:
+    """Where the parameter of an item stands in a list: ``callspec.indices`` counts otherwise in
+    some releases of pytest."""
+    names, values = mark.args[0], mark.args[1]
+    is_one = isinstance(names, str) and "," not in names
+    name = names if is_one else (names.split(",") if isinstance(names, str) else names)[0].strip()
+    params = item.callspec.params  # type: ignore[attr-defined]
+    for place, value in enumerate(values):
+        given = value.values if isinstance(value, ParameterSet) else (value,) if is_one else value
+        if given[0] is params[name]:
+            return place
+    raise AssertionError(f"{item.nodeid}: one_in needs a list of {name} that can be gone through")
 
 
 def _is_slow(item: pytest.Item) -> bool:

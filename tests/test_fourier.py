@@ -114,6 +114,7 @@ def check(dtype: str, machine: Any, n: int, place: tuple[int, int], wanted: Any)
         near(found, wanted(full, forward).real, dtype, what)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", COMPLEX)
 @pytest.mark.parametrize("n", SMALL)
 def test_small_sizes(n: int, dtype: str) -> None:
@@ -128,6 +129,7 @@ def by_library(x: np.ndarray, forward: bool) -> np.ndarray:
     return scipy.fft.fft(x, axis=1) if forward else scipy.fft.ifft(x, axis=1) * n
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", COMPLEX)
 @pytest.mark.parametrize("n", LARGE)
 def test_large_sizes(n: int, dtype: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -113,21 +113,31 @@ def test_a_slice_may_have_a_number_of_its_own() -> None:
     assert chosen(quick=True, slice=1) == chosen(quick=True, seed=1)
 
 
-def test_one_combination_in_so_many_runs_always() -> None:
-    """Each value of each list of parameters is in one of them."""
+_COMBINED = """
+import pytest
 
-    def item(a: int, b: int, c: int) -> Any:
-        lists = [SimpleNamespace(args=[names]) for names in ("c", "a, of a", ["b"])]
-        return SimpleNamespace(
-            get_closest_marker=lambda name: SimpleNamespace(args=[4]), iter_markers=lambda _: lists,
-            callspec=SimpleNamespace(indices={"a": a, "of a": a, "b": b, "c": c}),
-        )  # fmt: skip
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.one_in({share})
+@pytest.mark.parametrize("c", "tuvw")
+@pytest.mark.parametrize("a, of_a", [(n, -n) for n in (10, 20, 30, 40)])
+@pytest.mark.parametrize(["b"], [("x",), pytest.param("y", id="why")])
+def test(a, of_a, b, c): ...
+"""
 
-    places = list(itertools.product(range(4), range(4), range(2)))
-    always = [p for p in places if not proofs._is_left_out(item(*p))]
-    assert len(always) == len(places) / 4
-    for axis, count in enumerate((4, 4, 2)):
-        assert {p[axis] for p in always} == set(range(count))
+
+@pytest.mark.parametrize("share", [2, 4])
+def test_one_combination_in_so_many_runs_always(share: int, tmp_path: Path) -> None:
+    """Each value of each list of parameters is in one of them; as pytest itself collects them."""
+    file = tmp_path / f"test_of_{share}.py"  # a module of its own
+    file.write_text(_COMBINED.format(share=share))
+    found: list[Any] = []
+    plugin = SimpleNamespace(pytest_collection_modifyitems=lambda items: found.extend(items))
+    options = ["-q", "--collect-only", "-p", "no:cacheprovider", "-W", "ignore", "--rootdir"]
+    pytest.main([*options, str(tmp_path), str(file)], plugins=[plugin])
+    always = [i.callspec.params for i in found if not proofs._is_left_out(i)]
+    assert len(found) == 32 and len(always) == 32 / share
+    for name, count in {"a": 4, "b": 2, "c": 4}.items():
+        assert len({params[name] for params in always}) == count
 
 
 def test_the_first_of_each_kind_runs_always() -> None:

@@ -33,6 +33,7 @@ def _squares(x: Any, starts: Any) -> Any:
     return ops.sum(ops.segment_sum_csr(x, starts) ** 2)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("count", SIZES)
 @pytest.mark.parametrize("tail", TAILS)
 def test_values_and_gradients_of_segments(count, tail, rng):
