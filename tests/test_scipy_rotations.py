@@ -15,7 +15,7 @@ from scipy.spatial import transform as of_scipy
 
 import phix
 from phix import ops
-from phix.core.errors import ArgumentError, DTypeError, ShapeError, TensorIndexError
+from phix.core.errors import ArgumentError, DTypeError, ShapeError, TensorIndexError, UnknownDimError
 from phix.scipy.spatial import transform
 from phix.scipy.spatial.transform import Rotation, Slerp
 
@@ -138,6 +138,8 @@ def test_rotations_are_sequences() -> None:
     same(OWN[2:5].quat, OWN.quat[2:5])
     same(OWN[np.array([3, 1])].quat, np.asarray(OWN.quat)[[3, 1]])
     assert len(list(OWN[:3])) == 3
+    with pytest.raises(UnknownDimError):  # not a loop without an end
+        phix.jit(lambda q: [r.quat for r in Rotation(q)], input_spec=[phix.spec(["n", 4], "float64")])(QUATS)
     both = Rotation.concatenate([OWN[:2], OWN[4]])
     same(both.as_quat(), of_scipy.Rotation.concatenate([WANTED[:2], WANTED[4]]).as_quat())
     assert Rotation.identity().quat.tolist() == [0.0, 0.0, 0.0, 1.0]
@@ -286,6 +288,7 @@ def test_rotations_are_trees() -> None:
         (lambda: OWN[:1].mean([-1.0]), ArgumentError, "weights must be from 0"),
         (lambda: len(OWN[0]), ArgumentError, "no len"),
         (lambda: OWN[0][0], TensorIndexError, "no elements"),
+        (lambda: list(OWN[0]), ArgumentError, "no elements to go through"),
         (lambda: OWN * 2.0, TypeError, "unsupported"),
         (lambda: Slerp([0.0, 1.0], 3), ArgumentError, "must be a Rotation"),
         (lambda: Slerp([0.0, 1.0], OWN), ShapeError, "n from 2"),

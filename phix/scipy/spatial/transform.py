@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -270,6 +270,13 @@ class Rotation:
             raise TensorIndexError("Rotation: a single rotation has no elements")
         index = indexer if isinstance(indexer, tuple) else (indexer,)
         return _of_unit(self.quat[(*index, slice(None))])
+
+    def __iter__(self) -> Iterator[Rotation]:
+        # By __getitem__ alone a loop would not run at all over a single rotation, and never end
+        # over those whose number is not known.
+        if self.single:
+            raise ArgumentError("Rotation: a single rotation has no elements to go through")
+        return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
         return f"Rotation.from_quat({self.quat!r})"
