@@ -333,6 +333,9 @@ def test_codes_are_those_of_scipy() -> None:
     lanes = phix.vmap(lambda s: vq.vq(s, codes)[0])(phix.to_tensor(seen.reshape(4, 5, 3)))
     assert lanes.reshape([-1]).tolist() == want[0].tolist()
     assert vq.vq([1, 2], [2])[1].tolist() == [1.0, 0.0]
+    narrow = phix.to_tensor([[300.0, 0.0]], dtype="float16")  # its square is none of float16
+    code, dist = vq.vq(narrow, phix.to_tensor([[0.0, 0.0], [10.0, 0.0]], dtype="float16"))
+    assert code.tolist() == [1] and dist.tolist() == [290.0] and dist.dtype == "float16"
     for run, says in [
         (lambda: vq.vq(seen, codes[:, :2]), "obs must be"),
         (lambda: vq.vq(seen, codes[0]), "obs must be"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core import dtypes as dt
 from phix.core.errors import ShapeError
 from phix.core.faces import face
 from phix.core.given import FLAG, takes
@@ -50,6 +51,9 @@ def vq(obs: TensorLike, code_book: TensorLike, check_finite: bool = True) -> tup
         raise ShapeError(f"code_book must have a code, found {codes.meta}")
     if seen.ndim == 1:
         seen, codes = ops.unsqueeze(seen, [-1]), ops.unsqueeze(codes, [-1])
+    own = seen.dtype
+    if own in (dt.float16, dt.bfloat16):  # their squares would overflow, or be alike
+        seen, codes = ops.cast(seen, dt.float32), ops.cast(codes, dt.float32)
     apart = ops.unsqueeze(seen, [1]) - codes
     code = ops.argmin(ops.sum(apart * apart, [-1]), -1)
-    return ops.cast(code, "int32"), length_of(seen - ops.gather(codes, code))
+    return ops.cast(code, "int32"), ops.cast(length_of(seen - ops.gather(codes, code)), own)
