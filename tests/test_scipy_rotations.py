@@ -15,7 +15,13 @@ from scipy.spatial import transform as of_scipy
 
 import phix
 from phix import ops
-from phix.core.errors import ArgumentError, DTypeError, ShapeError, TensorIndexError, UnknownDimError
+from phix.core.errors import (
+    ArgumentError,
+    DTypeError,
+    ShapeError,
+    TensorIndexError,
+    UnknownDimError,
+)
 from phix.scipy.spatial import transform
 from phix.scipy.spatial.transform import Rotation, Slerp
 
@@ -133,13 +139,32 @@ def test_means_are_those_of_scipy() -> None:
     same(OWN[9].mean().as_matrix(), WANTED[9].as_matrix())
 
 
+@pytest.mark.parametrize(
+    ("dtype", "large"), [("float16", 2e3), ("float32", 1e30), ("float64", 1e300)]
+)
+def test_quaternions_are_of_any_length(dtype: str, large: float) -> None:
+    for length in (large, 1.0 / large):
+        quat = phix.to_tensor([0.0, 0.0, 0.6 * length, -0.8 * length], dtype=dtype)
+        np.testing.assert_allclose(Rotation(quat).quat, [0.0, 0.0, 0.6, -0.8], 2e-3)
+    slopes = phix.jacrev(lambda q: Rotation(q).quat), phix.hessian(lambda q: Rotation(q).quat[0])
+    wanted = phix.jacrev(unit), phix.hessian(lambda q: unit(q)[0])
+    for found, want in zip(slopes, wanted):
+        same(found(QUATS[9]), want(QUATS[9]))
+
+
+def unit(q: Any) -> Any:
+    return q / ops.sqrt(ops.sum(q * q))
+
+
 def test_rotations_are_sequences() -> None:
     assert len(OWN) == 30 and not OWN.single and OWN[2].single and bool(OWN[:0])
     same(OWN[2:5].quat, OWN.quat[2:5])
     same(OWN[np.array([3, 1])].quat, np.asarray(OWN.quat)[[3, 1]])
     assert len(list(OWN[:3])) == 3
     with pytest.raises(UnknownDimError):  # not a loop without an end
-        phix.jit(lambda q: [r.quat for r in Rotation(q)], input_spec=[phix.spec(["n", 4], "float64")])(QUATS)
+        phix.jit(
+            lambda q: [r.quat for r in Rotation(q)], input_spec=[phix.spec(["n", 4], "float64")]
+        )(QUATS)
     both = Rotation.concatenate([OWN[:2], OWN[4]])
     same(both.as_quat(), of_scipy.Rotation.concatenate([WANTED[:2], WANTED[4]]).as_quat())
     assert Rotation.identity().quat.tolist() == [0.0, 0.0, 0.0, 1.0]

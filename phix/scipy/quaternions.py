@@ -37,6 +37,12 @@ def normalised(q: Any) -> Any:
     return q / ops.sqrt(_square(q))
 
 
+def of_any_length(q: Any) -> Any:
+    """q of length 1, where its square would overflow or vanish too: by its largest number, of
+    which the result, and so any slope of it, does not depend."""
+    return normalised(q / stop_gradient(ops.max(ops.abs(q), [-1], keepdim=True)))
+
+
 def times(p: Any, q: Any) -> Any:
     """The product of quaternions, of length 1 again."""
     (a, b, c, d), (x, y, z, w) = ops.unbind(p, -1), ops.unbind(q, -1)

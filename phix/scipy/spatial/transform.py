@@ -82,7 +82,7 @@ class Rotation:
 
     @named("Rotation")
     def __init__(self, quat: TensorLike) -> None:
-        self.quat = quaternions.normalised(_rows(quat, "quat", 4))
+        self.quat = quaternions.of_any_length(_rows(quat, "quat", 4))
 
     # -- from numbers -----------------------------------------------------------------------------
     @classmethod
