@@ -269,6 +269,8 @@ UNKNOWN: dict[str, tuple[Function, Function]] = {
                lambda x: scipy.signal.welch(x, nperseg=6, average="median")[1]),
     "stft": (lambda x: signal.stft(x, nperseg=5)[2],
              lambda x: scipy.signal.stft(x, nperseg=5)[2]),
+    "times": (lambda x: signal.stft(x, nperseg=9, boundary=None)[1],
+              lambda x: scipy.signal.stft(x, nperseg=min(9, len(x)), boundary=None)[1]),
     "back": (lambda x: signal.istft(signal.stft(x, nperseg=6)[2], nperseg=6)[1],
              lambda x: scipy.signal.istft(scipy.signal.stft(x, nperseg=6)[2], nperseg=6)[1]),
     **{f"dct {k}": (lambda x, k=k: fft.dct(x, k, norm="ortho"),

@@ -229,8 +229,10 @@ def _over_time(given: Any, asked: tuple[Any, ...], how: tuple[Any, ...]) -> Any:
         rows = rows if dm.is_zero(missing) else _padded(rows, 0, missing)
     out = _transforms(rows, cut, trend, is_half) * ops.sqrt(_scale(cut, scaling, rate))
     segments = ops.cast(ops.arange(0, out.meta.dims[-1], 1, dt.int64), dt.float64)
-    middle = 0.0 if boundary is not None else cut.count / 2
-    times = ops.cast(segments * cut.step + middle, rate.dtype) / rate
+    half = (
+        0.0 if boundary is not None else ops.cast(ops.full((), cut.count, dt.int64), dt.float64) / 2
+    )
+    times = ops.cast(segments * cut.step + half, rate.dtype) / rate
     at = axis - 1 if axis < 0 else axis
     return _frequencies(cut, is_half, rate), times, with_axis_at(out, -2, at)
 
