@@ -288,6 +288,13 @@ def test_sizes_may_be_unknown(name: str) -> None:
         same(compiled(x), other(x), 1e-9)
 
 
+def test_one_point_of_an_unknown_size_has_no_transform_of_type_1() -> None:
+    compiled = phix.jit(lambda x: fft.dct(x, 1), input_spec=[phix.spec(["n"], "float64")])
+    assert compiled(X[:2]).shape == (2,)
+    with pytest.raises(ShapeError, match="than it has"):
+        compiled(X[:1])
+
+
 # -- bad input ------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("call", "error", "says"),

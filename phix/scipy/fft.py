@@ -43,7 +43,8 @@ def _turn(n: Any, count: Any, real: Any, offset: float = 0.0) -> Any:
 
 def _first(x: Any, n: Any) -> Any:
     """Of type 1: what is mirrored at both ends has a real transform."""
-    return ops.real(fft.rfft(ops.concat([x, ops.flip(x[..., 1 : n - 1], [-1])], -1)))
+    inner = _padded(x, -1, -1)  # unlike a slice, refuses one point where n was not known
+    return ops.real(fft.rfft(ops.concat([x, ops.flip(inner, [-1])], -1)))
 
 
 def _second(x: Any, n: Any) -> Any:
