@@ -54,6 +54,8 @@ WANTED: dict[str, Any] = {
     'phix.tree.map(g, {"a": v})': {"a": 2 * V},
     "F.softmax(x)": E / E.sum(1, keepdims=True),
     "x.logsumexp()": np.log(E.sum()),
+    'phix.scipy.linalg.solve(m, v, assume_a="pos")': np.linalg.solve(M, V),
+    "phix.scipy.sparse.linalg.cg(m, v, tol=1e-12)[0]": np.linalg.solve(M, V),
     "phix.ops.sin(x)": np.sin(X),
     "x.at[0].add(1.0)": X + np.array([[1.0], [0], [0]]),
     "phix.to_tensor([1.0, 2.0])": np.array([1.0, 2.0], np.float32),
