@@ -368,7 +368,9 @@ def slice_bounds(s: slice, dim: DimLike) -> tuple[DimLike, DimLike, int, DimLike
     if stride == 0:
         raise TensorIndexError("a slice's step cannot be 0")
     default = (0, dim) if stride > 0 else (-1, -dim - 1)
-    start, end = (d if v is None else v for v, d in zip(parts, default))
+    start, end = (
+        d if v is None else slices.as_position(v, dim, stride) for v, d in zip(parts, default)
+    )
     start, end, stride = slices.canonical(start, end, stride, dim)
     return start, end, stride, slices.extent(start, end, stride, dim)[1]
 

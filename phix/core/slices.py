@@ -1,8 +1,9 @@
 """Where a slice of an axis begins, and how many elements it takes, as Python counts them.
 
-A bound that is an int counts from the end if it is negative. A bound that is a ``Dim`` is a
-position: what turns out below 0 is 0. Both are clipped to the axis. Programs for unknown sizes are
-not run for those at which the two differ: see ``check_positions``.
+A bound that is an int counts from the end if it is negative. A bound of an op that is a ``Dim`` is
+a position: what turns out below 0 is 0. Both are clipped to the axis. Where users write a ``Dim``
+that may be negative, ``as_position`` makes a position of it first; ops that are given such a bound
+are not run for sizes at which the two differ: see ``check_positions``.
 """
 
 from __future__ import annotations
@@ -130,15 +131,32 @@ def _bounds(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> Iterator[
 def may_count_from_the_end(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> bool:
     """Whether ``check_positions`` may refuse some sizes."""
 
-    def may(b: _Bound) -> bool:
-        if isinstance(b.value, int) or not_negative(b.value):
-            return False
-        less = b.dim - b.value
-        if not isinstance(less, int):
-            return True
-        return any(n - less < 0 < 2 * n - less + b.before for n in range(max(less, 0)))
+    return any(_may_count(b.value, b.dim, b.before) for b in _bounds(op, metas, attrs))
 
-    return any(map(may, _bounds(op, metas, attrs)))
+
+def _may_count(value: DimLike, dim: DimLike, before: int) -> bool:
+    """Whether a bound is a ``Dim`` of which some sizes would take other elements from the end."""
+    if isinstance(value, int) or not_negative(value):
+        return False
+    less = dim - value
+    if not isinstance(less, int):
+        return True
+    return any(n - less < 0 < 2 * n - less + before for n in range(max(less, 0)))
+
+
+def as_position(v: DimLike, dim: DimLike, stride: int) -> DimLike:
+    """A bound as users write it, as one that is a position for all sizes, or lies before the first
+    element of a backward slice."""
+    if not _may_count(v, dim, int(stride < 0)):
+        return v
+    is_negative, from_end = _sign(-v), v + dim
+    before = 0 if stride > 0 else _sign(-from_end) * (dim + 1)
+    return from_zero(v) + is_negative * from_zero(from_end) - before
+
+
+def _sign(v: DimLike) -> DimLike:
+    """1 where ``v`` is above 0, else 0."""
+    return smaller(from_zero(v), 1)
 
 
 def check_positions(
