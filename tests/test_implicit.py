@@ -218,6 +218,30 @@ def test_how_it_ended(method: str) -> None:
     assert info.item() == -1 and x.tolist() == [0.0] * N
 
 
+@each_method
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [("float32", 1e-30), ("float32", 1e30), ("float64", 1e-250), ("float64", 1e250)]
+    + [("float16", 1.0), ("float16", 2e3), ("bfloat16", 1.0), ("bfloat16", 1e30)],
+)
+def test_squares_that_the_dtype_does_not_hold(method: str, dtype: str, size: float) -> None:
+    A, b = phix.to_tensor(METHODS[method]).astype(dtype), phix.to_tensor(B * size).astype(dtype)
+    tol, rtol = {2: (0.02, 0.1), 4: (1e-5, 1e-4), 8: (1e-10, 1e-8)}[np.dtype(dtype).itemsize]
+    x, info = getattr(linalg, method)(A, b, tol=tol)
+    assert info.item() == 0 and x.dtype == dtype
+    wanted = np.linalg.solve(METHODS[method], B)
+    np.testing.assert_allclose(x.astype("float64") / size, wanted, rtol, rtol)
+
+
+@each_method
+def test_systems_of_no_unknowns(method: str) -> None:
+    solve = getattr(linalg, method)
+    total = lambda A, b: solve(A, b)[0].sum()  # noqa: E731
+    for run in (solve, phix.jit(solve), phix.grad(total, (0, 1))):
+        found = run(np.zeros((0, 0)), np.zeros(0))
+        assert found[0].size == 0
+
+
 def test_a_short_restart_comes_to_the_same() -> None:
     x, info = linalg.gmres(GENERAL, B, restart=2, tol=1e-12)
     assert info.item() == 0

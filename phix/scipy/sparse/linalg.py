@@ -43,12 +43,16 @@ _SHARED = {"tol": _BOUND, "atol": _BOUND, "maxiter": at_least(0) | NONE}
 
 # -- trees as vectors ----------------------------------------------------------------------------
 def _dot(a: Any, b: Any) -> Any:
-    """The sum of conj(a) b."""
+    """The sum of conj(a) b; of halves in float32, which holds their products."""
     parts = [
         ops.sum((ops.conj(x) if dt.is_complex(x.dtype) else x) * y)
-        for x, y in zip(pytrees.leaves(a), pytrees.leaves(b))
+        for x, y in zip(map(_wide, pytrees.leaves(a)), map(_wide, pytrees.leaves(b)))
     ]
     return sum(parts[1:], parts[0])
+
+
+def _wide(x: Any) -> Any:
+    return ops.cast(x, dt.promote(x.dtype, dt.float32))
 
 
 def _square(a: Any) -> Any:
@@ -63,6 +67,26 @@ def _real(x: Any) -> Any:
 def _plus(a: Any, b: Any, factor: Any = 1.0) -> Any:
     """a + factor b."""
     return pytrees.map(lambda x, y: x + ops.cast(_as(factor, y) * y, x.dtype), a, b)
+
+
+def _times(a: Any, factor: Any) -> Any:
+    """a times a real number, in the dtypes of a."""
+    return pytrees.map(
+        lambda x: ops.cast(_wide(x) * ops.cast(factor, dt.real_dtype(_wide(x).dtype)), x.dtype), a
+    )
+
+
+def _scale(tree: Any) -> Any:
+    """A power of two by which squares of what is in the tree stay in the range of its dtypes: 1 if
+    they do as they are."""
+    leaves = [_wide(x) for x in pytrees.leaves(tree)]
+    reals = [dt.real_dtype(x.dtype) for x in leaves]
+    wide = functools.reduce(dt.promote, reals)
+    sizes = [ops.cast(ops.reshape(ops.abs(x), [-1]), wide) for x in leaves]
+    most = ops.max(ops.concat([*sizes, ops.zeros([1], wide)], 0))
+    fits = ((most > 2.0**-40) & (most < 2.0**40)) | (most == 0.0) | ~ops.isfinite(most)
+    far = 120.0 if dt.float32 in reals else 1000.0  # 1 / scale is a number, too
+    return 2.0 ** ops.clip(ops.floor(ops.log2(ops.where(fits, 1.0, most))), -far, far)
 
 
 def _as(factor: Any, like: Any) -> Any:
@@ -133,12 +157,15 @@ def _solved(
     def solver(guess: Any, precondition: Operator) -> Callable[..., Any]:
         def solve(matvec: Operator, b: Any) -> Any:
             size = sum(x.size for x in pytrees.leaves(b))
-            enough = ops.maximum(tol * tol * _square(b), atol * atol)
-            bounds = _Bounds(enough, 10 * size if maxiter is None else maxiter)
             first = pytrees.map(ops.zeros_like, b) if guess is None else guess
+            scale = _scale((b, first))
+            b, first, least = _times(b, 1.0 / scale), _times(first, 1.0 / scale), atol / scale
+            enough = ops.maximum(tol * tol * _square(b), least * least)
+            bounds = _Bounds(enough, 10 * size if maxiter is None else maxiter)
             found = method(matvec, precondition, b, first, bounds)
             ended = ops.where(found.square < float("inf"), ops.maximum(found.steps, 1), -1)
-            return found.x, ops.cast(ops.where(found.square <= enough, 0, ended), "int32")
+            info = ops.cast(ops.where(found.square <= enough, 0, ended), "int32")
+            return _times(found.x, scale), info
 
         return solve
 
@@ -243,7 +270,7 @@ def _minimal_residuals(restart: int) -> Method:
     def method(apply: Operator, precondition: Operator, b: Any, x: Any, bounds: _Bounds) -> _Found:
         vector, tree_of = _raveled(b)
         size = vector.shape[0]
-        count = min(restart, size) if isinstance(size, int) else restart
+        count = min(restart, max(size, 1)) if isinstance(size, int) else restart
         real = dt.real_dtype(vector.dtype)
         least = float(np.finfo(real).eps)
 
@@ -285,7 +312,7 @@ def _minimal_residuals(restart: int) -> Method:
 def _raveled(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     """A tree as one vector, and the way back."""
     leaves, structure = pytrees.flatten(tree)
-    dtype = functools.reduce(dt.promote, [x.dtype for x in leaves])
+    dtype = functools.reduce(dt.promote, [x.dtype for x in leaves], dt.float32)
     vector = ops.concat([ops.cast(ops.reshape(x, [-1]), dtype) for x in leaves], 0)
 
     def back(v: Any) -> Any:
