@@ -234,6 +234,16 @@ def test_squares_that_the_dtype_does_not_hold(method: str, dtype: str, size: flo
 
 
 @each_method
+def test_products_that_half_precision_does_not_hold(method: str) -> None:
+    A, b = (METHODS[method] * 300.0).astype("float16"), (B * 3000.0).astype("float16")
+    x, info = getattr(linalg, method)(A, b, tol=0.02)
+    assert info.item() == 0
+    np.testing.assert_allclose(
+        x.astype("float64"), np.linalg.solve(A.astype("d"), b.astype("d")), 0.05, 0.1
+    )
+
+
+@each_method
 def test_systems_of_no_unknowns(method: str) -> None:
     solve = getattr(linalg, method)
     total = lambda A, b: solve(A, b)[0].sum()  # noqa: E731

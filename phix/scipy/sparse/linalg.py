@@ -77,14 +77,15 @@ def _times(a: Any, factor: Any) -> Any:
 
 
 def _scale(tree: Any) -> Any:
-    """A power of two by which squares of what is in the tree stay in the range of its dtypes: 1 if
-    they do as they are."""
+    """A power of two by which squares of what is in the tree stay in the range of float32, and
+    products of halves with a matrix in theirs: 1 if they do as they are."""
     leaves = [_wide(x) for x in pytrees.leaves(tree)]
     reals = [dt.real_dtype(x.dtype) for x in leaves]
     wide = functools.reduce(dt.promote, reals)
     sizes = [ops.cast(ops.reshape(ops.abs(x), [-1]), wide) for x in leaves]
     most = ops.max(ops.concat([*sizes, ops.zeros([1], wide)], 0))
-    fits = ((most > 2.0**-40) & (most < 2.0**40)) | (most == 0.0) | ~ops.isfinite(most)
+    near = 2.0 ** (40 if all(x.dtype.itemsize > 2 for x in pytrees.leaves(tree)) else 4)
+    fits = ((most > 1 / near) & (most < near)) | (most == 0.0) | ~ops.isfinite(most)
     far = 120.0 if dt.float32 in reals else 1000.0  # 1 / scale is a number, too
     return 2.0 ** ops.clip(ops.floor(ops.log2(ops.where(fits, 1.0, most))), -far, far)
 
