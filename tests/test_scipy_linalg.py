@@ -232,3 +232,13 @@ def test_what_does_not_fit_is_refused(run: Any, error: type, says: str) -> None:
 @pytest.mark.parametrize("module", [linalg, matrix_systems, special_matrices])
 def test_examples(module: Any) -> None:
     assert doctest.testmod(module).failed == 0
+
+
+def test_slopes_of_eigenvalues_of_a_tridiagonal_matrix() -> None:
+    """Of the squares, whose sum is that of the squares of d and twice that of those of e."""
+    d, e = np.array([1.0, -0.5, 2.0]), np.array([0.3, -0.7])
+    total = lambda d, e: (linalg.eigh_tridiagonal(d, e, eigvals_only=True) ** 2).sum()  # noqa: E731
+    for run in (lambda f: f, phix.jit):
+        slopes = run(phix.grad(total, (0, 1)))(d, e)
+        np.testing.assert_allclose(slopes[0], 2.0 * d, 1e-12, 1e-12)
+        np.testing.assert_allclose(slopes[1], 4.0 * e, 1e-12, 1e-12)

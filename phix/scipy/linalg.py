@@ -223,7 +223,8 @@ def eigh_tridiagonal(d: TensorLike, e: TensorLike, eigvals_only: bool = False) -
         raise ShapeError(
             f"eigh_tridiagonal takes d [n] and e [n - 1], found {main.meta} and {beside.meta}"
         )
-    matrix = ops.diag(main) + ops.diag(beside, -1)  # the lower triangle is read
+    # one triangle is read, but the slopes of eigh are those of a number that stands in both
+    matrix = ops.diag(main) + ops.diag(beside, -1) + ops.diag(beside, 1)
     w, v = ops.eigh(matrix, "L")
     return w if eigvals_only else (w, v)
 
