@@ -150,7 +150,9 @@ def _pack(kind: str, size: int, columns: tuple[int, ...]) -> str:
     """
     t = Text(kind, size)
     unit = t.let("icmp eq i64 %row, 1")
-    is_whole = t.let(f"and i1 {unit}, {t.let(f'icmp eq i64 %count, {sum(columns)}')}")
+    # a part of a wider panel, of rows of x, may have as many as a whole one of columns
+    fits = [t.let(f"icmp eq i64 {name}, {sum(columns)}") for name in ("%count", "%width")]
+    is_whole = t.let(f"and i1 {unit}, {t.let(f'and i1 {fits[0]}, {fits[1]}')}")
     with t.where(is_whole):
         _pack_whole(t, columns)
     with t.where(t.let(f"xor i1 {is_whole}, true")):
