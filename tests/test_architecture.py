@@ -86,6 +86,7 @@ def f(x):
     return (ops.sin(x) * x).sum()
 
 
+phix.core.disk_cache._trim_if_due = lambda folder: None  # it is due at some time of the clock's
 x = phix.to_tensor(np.linspace(0, 1, 16, dtype="f"))
 phix.kernels.lowering.registry.load("sum")
 phix.core.rules.check_table(), x.sum  # these and the next line import what is on first use
