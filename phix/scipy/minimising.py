@@ -129,7 +129,11 @@ def _settings(method: str, tol: Any, options: Any) -> dict[str, Any]:
 def is_array_like(x0: Any) -> bool:
     """Whether it is nested lists of numbers, which SciPy takes as an array."""
     if isinstance(x0, (list, tuple)):
-        return type(x0) in (list, tuple) and bool(x0) and all(map(is_array_like, x0))
+        is_plain = type(x0) in (list, tuple) and bool(x0)
+        try:
+            return is_plain and all(map(is_array_like, x0))
+        except RecursionError:  # it holds itself: who makes an array of it says so
+            return True
     return isinstance(x0, (int, float, np.number)) and not isinstance(x0, TensorBase)
 
 

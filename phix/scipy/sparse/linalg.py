@@ -95,18 +95,23 @@ def _as(factor: Any, like: Any) -> Any:
 
 
 # -- what is given -------------------------------------------------------------------------------
-def _operator(A: Any, name: str, what: str) -> Operator:
-    """A function, or the products with a matrix."""
+def _read(A: Any, name: str, what: str) -> Any:
+    """A function as it is, or a square matrix, which may be sparse."""
     if callable(A):
-        function: Operator = A
-        return function
+        return A
     matrix = A if type(A) in KINDS else floating(A)
     if len(matrix.shape) != 2 or not dm.may_equal(*matrix.shape):
         raise ShapeError(
             f"{name}: {what} must be a square matrix, or a function of what b is; found a tensor "
             f"of shape {list(matrix.shape)}"
         )
-    return lambda x: matrix @ x
+    return matrix
+
+
+def _products(A: Any) -> Operator:
+    """A function, or the products with a matrix."""
+    function: Operator = A if callable(A) else lambda x: A @ x
+    return function
 
 
 def _right_sides(A: Any, b: Any, name: str) -> Any:
@@ -121,8 +126,7 @@ def _right_sides(A: Any, b: Any, name: str) -> Any:
             "cast the real ones"
         )
     if not callable(A):
-        own = np.dtype(A.dtype) if hasattr(A, "dtype") else floating(A).dtype
-        own = own if dt.is_differentiable(own) else dt.default_float()
+        own = A.dtype if dt.is_differentiable(A.dtype) else dt.default_float()
         sides = [ops.cast(x, dt.promote(x.dtype, own)) for x in sides]
     return pytrees.unflatten(tree, sides)
 
@@ -150,9 +154,10 @@ def _solved(
 ) -> tuple[Any, Any]:
     """x, and how it ended: 0, well; a number of steps, not yet; -1, it cannot go on."""
     A, b, x0, tol, atol, maxiter, M = given
+    A = _read(A, name, "A")
     b = _right_sides(A, b, name)
-    apply = _operator(A, name, "A")
-    precondition = _identity if M is None else _operator(M, name, "M")
+    apply = _products(A)
+    precondition = _identity if M is None else _products(_read(M, name, "M"))
     start = None if x0 is None else stop_gradient(_like(x0, b, name))
 
     def solver(guess: Any, precondition: Operator) -> Callable[..., Any]:
