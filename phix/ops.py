@@ -84,7 +84,8 @@ __all__ = [
     "erf", "erf_", "erf_grad", "erfc", "erfc_grad", "erfcx", "erfcx_grad", "erfinv", "erfinv_",
     "erfinv_grad",
     "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expand_modality_expert_id",
-    "expm", "expm1", "expm1_", "expm1_grad", "expm_grad", "exponential_",
+    "expect_sizes", "expect_sizes_grad", "expm", "expm1", "expm1_", "expm1_grad", "expm_grad",
+    "exponential_",
     "eye",
     "fake_channel_wise_dequantize_max_abs", "fake_channel_wise_quantize_abs_max",
     "fake_channel_wise_quantize_dequantize_abs_max",
@@ -13247,6 +13248,29 @@ _checkpoint_name_grad = define(
 def checkpoint_name_grad(out_grad):
     """Backward of :func:`checkpoint_name`."""
     return bind(_checkpoint_name_grad, (out_grad,), ())
+
+_expect_sizes = define(
+    "expect_sizes", "(Tensor x, IntArray from_zero, str refusal)", "Tensor(out)",
+    infer_meta=("ExpectSizesInferMeta", None), backward="expect_sizes_grad", jvp="linear"
+)
+def expect_sizes(x: TensorLike, from_zero: IntArrayLike, refusal: str) -> Tensor:
+    """x, where none of the numbers from_zero, which are computed from unknown dims, is negative;
+    else a ShapeError, the text of which is the refusal. It computes nothing.
+
+    Args:
+        x: tensor.
+        from_zero: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        refusal: str.
+    """
+    return bind(_expect_sizes, (x,), (from_zero, refusal))
+
+_expect_sizes_grad = define(
+    "expect_sizes_grad", "(Tensor out_grad, IntArray from_zero, str refusal)", "Tensor(x_grad)",
+    infer_meta=("ExpectSizesInferMeta", None), forward="expect_sizes"
+)
+def expect_sizes_grad(out_grad, from_zero, refusal):
+    """Backward of :func:`expect_sizes`."""
+    return bind(_expect_sizes_grad, (out_grad,), (from_zero, refusal))
 
 _all_gather = define(
     "all_gather", "(Tensor x, str axis_name, int64_t axis_size=-1, int axis=0)", "Tensor(out)",

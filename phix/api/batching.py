@@ -15,6 +15,7 @@ from phix.core import context, pytrees
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
+from phix.core.expectations import expect_dims
 from phix.core.given import (
     AXES,
     FLAG,
@@ -89,7 +90,7 @@ def vmap(
         prefix = in_axes if isinstance(in_axes, int) or in_axes is None else tuple(in_axes)
         axes = pytrees.broadcast_prefix(prefix, args, f"{where}: in_axes")
         axes += [0] * (len(flat) - len(axes))
-        size = _mapped_size(flat, axes, axis_size, where)
+        flat, size = _of_one_size(flat, axes, axis_size, where)
         run = Flattened(function, treedef, f"the result of {function_name(function)}")
 
         def placed(count: int) -> list[int | None]:
@@ -106,9 +107,10 @@ def vmap(
     return mapped
 
 
-def _mapped_size(
+def _of_one_size(
     flat: list[TensorBase], axes: list[int | None], given: int | None, where: str
-) -> dm.DimLike:
+) -> tuple[list[TensorBase], dm.DimLike]:
+    """The tensors, and the size that the mapped axes of all of them have."""
     sizes: list[dm.DimLike] = [] if given is None else [given]
     for x, axis in zip(flat, axes):
         if axis is None:
@@ -120,11 +122,16 @@ def _mapped_size(
         raise ArgumentError(
             f"{where}: in_axes maps no argument; give one of them an axis, or say axis_size"
         )
+    refusal = f"{where}: the mapped axes must have one size, found {dm.shape_text(tuple(sizes))}"
     if not all(dm.may_equal(sizes[0], s) for s in sizes):
-        raise ArgumentError(
-            f"{where}: the mapped axes must have one size, found {dm.shape_text(tuple(sizes))}"
-        )
-    return sizes[0]
+        raise ArgumentError(refusal)
+    size, found = sizes[0], list(flat)
+    for n, (x, axis) in enumerate(zip(flat, axes)):
+        if axis is not None and not dm.same(x.shape[axis], size):
+            dims = list(x.meta.dims)
+            dims[axis] = size
+            found[n] = expect_dims(x, refusal, tuple(dims))
+    return found, size
 
 
 def _check_chunks(chunk_size: int, axis_name: str | None, out_axes: Any) -> None:

@@ -15,7 +15,8 @@ from phix.array_functions.reductions import mean
 from phix.array_functions.reductions import min as smallest
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.errors import AttributeValueError
+from phix.core.expectations import expect
 from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
@@ -122,10 +123,9 @@ def pad(
         if not before and not after:
             continue
         size = x.shape[axis]
-        if mode not in ("constant", "empty") and isinstance(size, int) and not size:
-            raise ShapeError(
-                f"pad: axis {axis} of {x.meta} is empty, and mode {mode} takes from it"
-            )
+        if mode not in ("constant", "empty"):
+            refusal = f"pad: axis {axis} of {x.meta} is empty, and mode {mode} takes from it"
+            x = expect(x, refusal, size - 1)
         if mode in _PLACES:
             x = _by_places(x, axis, before, after, mode, reflect_type)
         else:

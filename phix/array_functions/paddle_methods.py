@@ -18,6 +18,7 @@ from phix.array_functions.numpy_arguments import axes_of, axis_of, floating, ten
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, ShapeError, described
+from phix.core.expectations import expect
 from phix.core.tensor import Tensor
 
 Shaped = Any  # a tensor, with whatever it has
@@ -287,8 +288,8 @@ def _first_rows(x: Any, index: Any, axis: int | None) -> Any:
     if x.ndim != index.ndim:
         raise ShapeError(f"indices must have as many axes as {x.meta}, found {index.meta}")
     pairs = [(a, i) for k, (a, i) in enumerate(zip(x.shape, index.shape)) if k != axis]
-    if not all(dm.may_hold(a, i) for a, i in pairs):
-        raise ShapeError(f"indices {index.meta} have more rows than {x.meta}; give it as many")
+    refusal = f"indices {index.meta} have more rows than {x.meta}; give it as many"
+    x = expect(x, refusal, *(a - i for a, i in pairs))
     if all(dm.same(a, i) for a, i in pairs):
         return x
     own = (slice(None) if k == axis else slice(i) for k, i in enumerate(index.shape))

@@ -25,7 +25,8 @@ from phix.array_functions.numpy_arguments import (
 )
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, DTypeError
+from phix.core.expectations import expect_dims
 from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
@@ -173,15 +174,15 @@ def average(
         return mean(a, axis, keepdims=keepdims)
     x = floating(a)
     w = ops.full_like(x, 1) if weights is None else floating(weights)
-    if w.ndim != x.ndim or False in map(dm.may_equal, w.shape, x.shape):
-        (at,) = axes_of(axis, x.ndim) if axis is not None else (-1,)
-        if w.ndim != 1 or at < 0 or not dm.may_equal(w.shape[0], x.shape[at]):
-            raise ShapeError(
-                f"average: weights have the shape of a, or are 1-d along axis, found {w.meta} "
-                f"for {x.meta} and axis {axis}"
-            )
-        w = ops.reshape(w, tuple(-1 if i == at else 1 for i in range(x.ndim)))
-    w = ops.expand(w, x.shape)
+    refusal = (
+        f"average: weights have the shape of a, or are 1-d along axis, found {w.meta} for {x.meta} "
+        f"and axis {axis}"
+    )
+    if axis is not None and w.ndim == 1 and x.ndim != 1:
+        (at,) = axes_of(axis, x.ndim)
+        w = expect_dims(w, refusal, (x.shape[at],))
+        w = ops.expand(ops.reshape(w, tuple(-1 if i == at else 1 for i in range(x.ndim))), x.shape)
+    w = expect_dims(w, refusal, x.meta.dims)
     total = sum(w, axis, keepdims=keepdims)
     found = sum(x * w, axis, keepdims=keepdims) / total
     return (found, total) if returned else found

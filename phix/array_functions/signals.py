@@ -21,6 +21,7 @@ from phix.array_functions.numpy_arguments import (
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
+from phix.core.expectations import expect
 
 Function = Callable[..., Any]
 
@@ -48,8 +49,7 @@ def _convolved(name: str, a: Any, v: Any, mode: str, is_turned: bool) -> Any:
         return _convolved(name, wide[0], wide[1], mode, is_turned).astype(dtype)
     x, y = (ops.reshape(w.astype(dtype), [-1]) for w in (x, y))
     n, m = x.shape[0], y.shape[0]
-    if dm.is_zero(n) or dm.is_zero(m):
-        raise ShapeError(f"{name}: a vector is empty")
+    x, y = (expect(v, f"{name}: a vector is empty", v.shape[0] - 1) for v in (x, y))
     y = ops.flip(y, [0]) if is_turned else y
     is_known = dm.is_known(n, m)
     is_swapped = is_known and n < m

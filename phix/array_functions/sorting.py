@@ -13,6 +13,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import beneath, is_traced
 from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.expectations import expect_dims
 
 Function = Callable[..., Any]
 
@@ -93,9 +94,8 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
     at = axis_of(axis, rows[0].ndim)
     found = argsort(rows[0], at)
     for row in rows[1:]:
-        if row.ndim != rows[0].ndim or not all(map(dm.may_equal, row.shape, rows[0].shape)):
-            raise ShapeError(f"lexsort: keys have one shape, found {rows[0].meta} and {row.meta}")
-        row = ops.reshape(row, rows[0].shape)
+        refusal = f"lexsort: keys have one shape, found {rows[0].meta} and {row.meta}"
+        row = expect_dims(row, refusal, rows[0].meta.dims)
         found = ops.take_along_axis(found, argsort(ops.take_along_axis(row, found, at), at), at)
     return found
 

@@ -3873,6 +3873,9 @@ class TensorMethods:
         """x, with a derivative of zero."""
     def checkpoint_name(self, name: str) -> Tensor:
         """x, under a name by which a policy of phix.checkpoint can say that it is to be kept."""
+    def expect_sizes(self, from_zero: IntArrayLike, refusal: str) -> Tensor:
+        """x, where none of the numbers from_zero, which are computed from unknown dims, is
+        negative; else a ShapeError, the text of which is the refusal. It computes nothing."""
     def all_gather(self, axis_name: str, axis_size: DimLike = -1, axis: int = 0) -> Tensor:
         """The values of all lanes, stacked along axis; every lane has the same result."""
     def psum_scatter(self, axis_name: str, axis_size: DimLike = -1, axis: int = 0) -> Tensor:

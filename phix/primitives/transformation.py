@@ -7,6 +7,7 @@ from typing import Any
 
 from phix import ops
 from phix.core import context, rules
+from phix.core.errors import ShapeError
 from phix.core.graph import (
     Equation,
     Graph,
@@ -345,6 +346,23 @@ def checkpoint_name_grad(out_grad: Any) -> Any:
     return out_grad
 
 
+@rules.infer_meta("ExpectSizesInferMeta")
+def expect_sizes_meta(x: MetaTensor, from_zero: tuple[Any, ...], refusal: str) -> MetaTensor:
+    if any(isinstance(n, int) and n < 0 for n in from_zero):
+        raise ShapeError(refusal)
+    return x
+
+
+@rules.decompose("expect_sizes")
+def expect_sizes(x: Any, from_zero: tuple[Any, ...], refusal: str) -> Any:
+    return x
+
+
+@rules.decompose("expect_sizes_grad")
+def expect_sizes_grad(out_grad: Any, from_zero: tuple[Any, ...], refusal: str) -> Any:
+    return ops.expect_sizes(out_grad, from_zero, refusal)  # the first call may be no longer there
+
+
 @rules.batch("stop_gradient")
 def stop_gradient_batch(batched: Any, x: Any) -> Any:
     return ops.stop_gradient(x)
@@ -353,3 +371,8 @@ def stop_gradient_batch(batched: Any, x: Any) -> Any:
 @rules.batch("checkpoint_name")
 def checkpoint_name_batch(batched: Any, x: Any, name: str) -> Any:
     return ops.checkpoint_name(x, name)
+
+
+@rules.batch("expect_sizes")
+def expect_sizes_batch(batched: Any, x: Any, from_zero: tuple[Any, ...], refusal: str) -> Any:
+    return ops.expect_sizes(x, from_zero, refusal)

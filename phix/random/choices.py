@@ -13,6 +13,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.annotations import DTypeLike, IntArrayLike
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError, described
+from phix.core.expectations import expect_dims
 from phix.core.given import entries, is_int, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.random.draws import as_tensor, gumbel
@@ -217,8 +218,8 @@ def _places(key: Any, size: Any, dims: Any, count: Any, replace: bool, p: Any) -
     if p is None:
         return ops.randperm(key, size)[:count]
     chances = as_tensor(p)
-    if chances.ndim != 1 or not dm.may_equal(chances.meta.dims[0], size):
-        raise ShapeError(f"p is a vector of {size} probabilities, found {chances.meta}")
+    refusal = f"p is a vector of {dm.dim_text(size)} probabilities, found {chances.meta}"
+    chances = expect_dims(chances, refusal, (size,))
     if not dt.is_float(chances.dtype):
         chances = ops.cast(chances, dt.default_float())
     if isinstance(chances, Tensor):

@@ -9,8 +9,8 @@ import numpy as np
 
 from phix import linalg, ops, random
 from phix.core import pytrees
-from phix.core.dims import Dim
 from phix.core.errors import AttributeValueError, ShapeError, described
+from phix.core.expectations import expect
 from phix.core.given import is_int, named
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 from phix.scipy.entropies import floats
@@ -56,10 +56,11 @@ class gaussian_kde:
     ) -> None:
         (samples,) = floats(dataset)
         samples = ops.unsqueeze(samples, [0]) if samples.ndim < 2 else samples
-        count = samples.shape[-1] if samples.ndim == 2 else 0
-        if not isinstance(count, Dim) and count < 2:
-            raise ShapeError("gaussian_kde: dataset is [d, n], n samples of d numbers, n from 2 "
-                             f"on, found {samples.meta}")  # fmt: skip
+        refusal = (
+            "gaussian_kde: dataset is [d, n], n samples of d numbers, n from 2 on, found "
+            f"{samples.meta}"
+        )
+        samples = expect(samples, refusal, (samples.shape[-1] if samples.ndim == 2 else 0) - 2)
         shares = _shares(samples, weights)
         self.dataset, self.weights = samples, shares
         self.neff = 1 / ops.sum(shares * shares)

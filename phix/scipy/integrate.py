@@ -9,6 +9,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import DTypeError, ShapeError
+from phix.core.expectations import expect
 from phix.core.faces import face
 from phix.core.given import INT, NONE, Kind, takes
 from phix.core.tensor import Tensor, TensorLike
@@ -57,6 +58,11 @@ def _points(x: Any, values: Any, axis: int) -> Any:
             f"{values.shape[-1]}, found {points.shape[-1]}"
         )
     return points
+
+
+def _some(values: Any, axis: int) -> Any:
+    refusal = f"y must have samples along axis {axis}, found {values.meta} with that at the end"
+    return expect(values, refusal, values.shape[-1] - 1)
 
 
 def _areas(values: Any, steps: Any) -> Any:
@@ -117,8 +123,7 @@ def cumulative_trapezoid(
     [0.0, 2.0, 6.0]
     """
     values, steps = _samples(y, x, dx, axis)
-    if dm.is_zero(values.shape[-1]):
-        raise ShapeError(f"y must have samples along axis {axis}, found {floating(y).meta}")
+    values = _some(values, axis)
     areas = _areas(values, steps)
     if initial is not None:
         areas = ops.concat([ops.zeros_like(values[..., :1]).astype(areas.dtype), areas], -1)
@@ -177,9 +182,8 @@ def simpson(
     21.3333
     """
     values, steps = _samples(y, x, dx, axis)
+    values = _some(values, axis)
     count = values.shape[-1]
-    if dm.is_zero(count):
-        raise ShapeError(f"y must have samples along axis {axis}, found {floating(y).meta}")
     h0, h1 = (steps[..., :-1], steps[..., 1:]) if steps.ndim else (steps, steps)
     # by the first of three: from each second one both steps, from the last one the step left over
     first = ops.arange(0, dm.maximum(count - 2, 0), 1, "int64")

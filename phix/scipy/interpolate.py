@@ -13,6 +13,7 @@ from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import common_dtype, owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
+from phix.core.expectations import expect, expect_dims
 from phix.core.faces import face
 from phix.core.given import FLAG, named, one_of
 from phix.core.tensor import Tensor, TensorLike
@@ -138,16 +139,16 @@ def _grid(points: Any, values: Any) -> tuple[Any, ...]:
             f"points must be lists for the first axes of values {values.meta}, 1 to {values.ndim}, "
             f"found {len(parts)}"
         )
-    grid = tuple(floats(p)[0] for p in parts)
-    for axis, (on, size) in enumerate(zip(grid, values.meta.dims)):
-        if on.ndim != 1 or dm.is_zero(on.shape[0]) or not dm.may_equal(on.shape[0], size):
-            raise ShapeError(
-                f"points[{axis}] must be [{size}], as axis {axis} of values has elements, from 1; "
-                f"found {on.meta}"
-            )
+    grid = []
+    for axis, (on, size) in enumerate(zip((floats(p)[0] for p in parts), values.meta.dims)):
+        refusal = (
+            f"points[{axis}] must be [{dm.dim_text(size)}], as axis {axis} of values has elements, "
+            f"from 1; found {on.meta}"
+        )
+        grid.append(expect(expect_dims(on, refusal, (size,)), refusal, size - 1))
         if isinstance(on, Tensor):
             _check_order(np.diff(np.asarray(on)), axis)
-    return grid
+    return tuple(grid)
 
 
 def _check_order(steps: Any, axis: int) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from phix import ops
 from phix.api.gradients import jvp
-from phix.core import dims as dm
 from phix.core.errors import ShapeError
+from phix.core.expectations import expect_dims
 from phix.core.faces import face
 from phix.core.given import FLAG, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
@@ -219,10 +219,10 @@ def eigh_tridiagonal(d: TensorLike, e: TensorLike, eigvals_only: bool = False) -
     [1.0, 3.0]
     """
     main, beside = alike(floating(d), floating(e))
-    if main.ndim != 1 or beside.ndim != 1 or not dm.may_equal(main.shape[0] - 1, beside.shape[0]):
-        raise ShapeError(
-            f"eigh_tridiagonal takes d [n] and e [n - 1], found {main.meta} and {beside.meta}"
-        )
+    refusal = f"eigh_tridiagonal takes d [n] and e [n - 1], found {main.meta} and {beside.meta}"
+    if main.ndim != 1:
+        raise ShapeError(refusal)
+    beside = expect_dims(beside, refusal, (main.meta.dims[0] - 1,))
     # one triangle is read, but the slopes of eigh are those of a number that stands in both
     matrix = ops.diag(main) + ops.diag(beside, -1) + ops.diag(beside, 1)
     w, v = ops.eigh(matrix, "L")

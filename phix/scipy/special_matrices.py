@@ -12,6 +12,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, ShapeError
+from phix.core.expectations import expect_dims
 from phix.core.given import NONE, at_least, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.linalg.arguments import floating, tensor
@@ -240,8 +241,8 @@ def leslie(f: TensorLike, s: TensorLike) -> Tensor:
     [0.5, 0.0]
     """
     births, survivals = _vector(f, "f"), floating(s)
-    if survivals.ndim != 1 or not dm.may_equal(births.shape[0] - 1, survivals.shape[0]):
-        raise ShapeError(f"leslie takes f [n] and s [n - 1], found {births.meta}, {survivals.meta}")
+    refusal = f"leslie takes f [n] and s [n - 1], found {births.meta}, {survivals.meta}"
+    survivals = expect_dims(survivals, refusal, (births.meta.dims[0] - 1,))
     dtype = dt.promote(births.dtype, survivals.dtype)
     return _below(ops.cast(births, dtype), ops.cast(survivals, dtype))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from phix import ops
-from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ShapeError
+from phix.core.expectations import expect, expect_dims
 from phix.core.faces import face
 from phix.core.given import FLAG, takes
 from phix.core.tensor import Tensor, TensorLike
@@ -41,14 +41,14 @@ def vq(obs: TensorLike, code_book: TensorLike, check_finite: bool = True) -> tup
     ([1, 0], [1.0, 1.0])
     """
     seen, codes = floats(obs, code_book)
-    is_alike = seen.ndim == codes.ndim and seen.ndim in (1, 2)
-    if not is_alike or (seen.ndim == 2 and not dm.may_equal(seen.shape[1], codes.shape[1])):
-        raise ShapeError(
-            "obs must be [m, n] and code_book [k, n], or [m] and [k], found "
-            f"{seen.meta} and {codes.meta}"
-        )
-    if dm.is_zero(codes.shape[0]):
-        raise ShapeError(f"code_book must have a code, found {codes.meta}")
+    refusal = (
+        "obs must be [m, n] and code_book [k, n], or [m] and [k], found "
+        f"{seen.meta} and {codes.meta}"
+    )
+    if seen.ndim != codes.ndim or seen.ndim not in (1, 2):
+        raise ShapeError(refusal)
+    codes = expect_dims(codes, refusal, (codes.shape[0], *seen.shape[1:]))
+    codes = expect(codes, f"code_book must have a code, found {codes.meta}", codes.shape[0] - 1)
     if seen.ndim == 1:
         seen, codes = ops.unsqueeze(seen, [-1]), ops.unsqueeze(codes, [-1])
     own = seen.dtype

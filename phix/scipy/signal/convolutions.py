@@ -6,6 +6,7 @@ method makes no others.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import common_dtype, owned_tensor
 from phix.core.errors import ShapeError
+from phix.core.expectations import expect
 from phix.core.given import INTS, NONE, Kind, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.fft.arguments import axes_of
@@ -37,16 +39,28 @@ def _operands(in1: Any, in2: Any) -> tuple[Any, Any]:
         raise ShapeError(
             f"in1 and in2 must have as many axes, found {x.meta} and {y.meta}; reshape one"
         )
-    for what, v in (("in1", x), ("in2", y)):
-        if any(map(dm.is_zero, v.meta.dims)):
-            raise ShapeError(f"{what} must hold an element, found {v.meta}")
-    return x, y
+    return _some("in1", x), _some("in2", y)
+
+
+def _some(what: str, x: Any) -> Any:
+    return expect(x, f"{what} must hold an element, found {x.meta}", *(n - 1 for n in x.meta.dims))
 
 
 def _turned(y: Any) -> Any:
     """What a convolution with is a correlation with ``y``."""
     y = ops.conj(y) if dt.is_complex(y.dtype) else y
     return ops.flip(y, list(range(y.ndim))) if y.ndim else y
+
+
+def _one_fits(mode: str, x: Any, y: Any, axes: Any) -> Any:
+    """``x``, for sizes by which mode "valid" has sums."""
+    refusal = (
+        "mode 'valid' is for one array that is not smaller than the other along any axis, "
+        f"found {x.meta} and {y.meta}; write mode 'full' or 'same'"
+    )
+    more = [x.meta.dims[a] - y.meta.dims[a] for a in axes]
+    pairs = itertools.combinations(more if mode == "valid" else [], 2)
+    return expect(x, refusal, *(a * b for a, b in pairs))
 
 
 def _spans(mode: str, x: Any, y: Any, axes: Any) -> Spans:
@@ -56,12 +70,6 @@ def _spans(mode: str, x: Any, y: Any, axes: Any) -> Spans:
         return [(0, n + m - 1) for n, m in sizes]
     if mode == "same":
         return [((m - 1) // 2, n) for n, m in sizes]
-    known = [(n, m) for n, m in sizes if dm.is_known(n, m)]
-    if any(n < m for n, m in known) and any(n > m for n, m in known):
-        raise ShapeError(
-            "mode 'valid' is for one array that is not smaller than the other along any axis, "
-            f"found {x.meta} and {y.meta}; write mode 'full' or 'same'"
-        )
     ends = [(dm.minimum(n, m) - 1, dm.maximum(n, m)) for n, m in sizes]
     return [(low, high - low) for low, high in ends]
 
@@ -149,6 +157,7 @@ def _transformed(x: Any, y: Any, axes: list[int], spans: Spans) -> Any:
 
 def _by(method: str, x: Any, y: Any, mode: str) -> Any:
     axes = list(range(x.ndim))
+    x = _one_fits(mode, x, y, axes)
     spans = _spans(mode, x, y, axes)
     if not axes:
         return x * y
@@ -242,7 +251,7 @@ def fftconvolve(in1: TensorLike, in2: TensorLike, mode: str = "full", axes: Any 
                 f"fftconvolve: axis {a} of {x.meta} and {y.meta} is not among the axes, so it "
                 "must have one size, or 1; name it in axes, or repeat one"
             )
-    return _transformed(x, y, over, _spans(mode, x, y, over))
+    return _transformed(_one_fits(mode, x, y, over), y, over, _spans(mode, x, y, over))
 
 
 def _positions(boundary: str, n: Any, before: Any, behind: Any) -> Any:
@@ -262,6 +271,7 @@ def _of_images(
             f"in1 and in2 must have two axes, found {x.meta} and {y.meta}; write "
             "convolve or correlate for other numbers of them"
         )
+    x = _one_fits(mode, x, y, (0, 1))
     spans = _spans(mode, x, y, (0, 1))
     if is_turned and mode == "same":  # as SciPy has it, for images alone
         spans = [(m // 2, n) for n, m in zip(x.meta.dims, y.meta.dims)]

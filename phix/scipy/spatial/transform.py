@@ -17,6 +17,7 @@ from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.annotations import DTypeLike
 from phix.core.errors import ArgumentError, DTypeError, ShapeError, TensorIndexError, described
+from phix.core.expectations import expect, expect_dims
 from phix.core.faces import face
 from phix.core.given import FLAG, NONE, Kind, at_least, named, wrong
 from phix.core.tensor import Tensor, TensorLike
@@ -37,9 +38,8 @@ def _check(name: str, value: Any, kind: Kind = FLAG) -> None:
 def _rows(given: Any, what: str, *sizes: int) -> Any:
     """A tensor of floats whose last axes have these sizes."""
     (x,) = floats(given)
-    if x.ndim < len(sizes) or not all(map(dm.may_equal, x.shape[x.ndim - len(sizes) :], sizes)):
-        raise ShapeError(f"{what} must be [..., {', '.join(map(str, sizes))}], found {x.meta}")
-    return x
+    refusal = f"{what} must be [..., {', '.join(map(str, sizes))}], found {x.meta}"
+    return expect_dims(x, refusal, (*x.meta.dims[: max(x.ndim - len(sizes), 0)], *sizes))
 
 
 class Rotation:
@@ -299,10 +299,9 @@ pytrees.register(Rotation, lambda r: ((r.quat,), None, ("quat",)), lambda _, qua
 # -- means ----------------------------------------------------------------------------------------
 def _weighted(rows: Any, weights: Any) -> Any:
     (shares,) = floats(weights)
-    if shares.ndim != 1 or not dm.may_equal(shares.shape[0], rows.shape[0]):
-        raise ShapeError(
-            f"weights must be [{rows.shape[0]}], one for each rotation, found {shares.meta}"
-        )
+    size = rows.meta.dims[0]
+    refusal = f"weights must be [{dm.dim_text(size)}], one for each rotation, found {shares.meta}"
+    shares = expect_dims(shares, refusal, (size,))
     if isinstance(shares, Tensor) and bool((np.asarray(shares) < 0).any()):
         raise ArgumentError("weights must be from 0, found some below; leave those rotations out")
     return rows * ops.cast(ops.unsqueeze(shares, [-1]), rows.dtype)
@@ -359,14 +358,14 @@ class Slerp:
         if not isinstance(rotations, Rotation):
             raise ArgumentError(f"rotations must be a Rotation, found {described(rotations)}")
         points, quats = floats(times)[0], rotations.quat
-        count = points.shape[0] if points.ndim == 1 else 0
-        if quats.ndim != 2 or dm.is_zero(count) or not dm.may_equal(count, quats.shape[0]):
-            raise ShapeError(
-                "times must be [n], n from 2, and rotations n of them, found times "
-                f"{points.meta} and rotations of shape {list(rotations.shape)}"
-            )
-        if dm.is_known(count) and count < 2:
-            raise ShapeError("times must be 2 or more, found 1; a single rotation has none between")
+        refusal = (
+            "times must be [n], n from 2, and rotations n of them, found times "
+            f"{points.meta} and rotations of shape {dm.shape_text(quats.meta.dims[:-1])}"
+        )
+        if quats.ndim != 2:
+            raise ShapeError(refusal)
+        points = expect_dims(points, refusal, quats.meta.dims[:1])
+        points = expect(points, refusal, points.meta.dims[0] - 2)
         if isinstance(points, Tensor) and not (np.diff(np.asarray(points)) > 0).all():
             raise ArgumentError("times must ascend; sort them, and the rotations with them")
         self.times, self.rotations = points, rotations

@@ -1,0 +1,190 @@
+"""What functions ask of sizes, where these are unknown: ``phix/core/expectations.py``.
+
+A call that is refused with sizes that are known must be refused with those sizes in a program that
+did not know them, under each transformation: broadcasting would make numbers of it in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from phix import numpy as pn
+from phix.core.errors import ArgumentError, ShapeError
+from phix.core.expectations import expect, expect_dims, expect_equal
+from phix.random import key
+
+pytestmark = pytest.mark.unoptimised
+
+signal, integrate, linalg = phix.scipy.signal, phix.scipy.integrate, phix.scipy.linalg
+Rotation, Slerp = phix.scipy.spatial.transform.Rotation, phix.scipy.spatial.transform.Slerp
+ONES = np.ones((3, 3), "f")
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return (np.arange(np.prod(shape, dtype=int), dtype="f").reshape(shape) + 1) / 4
+
+
+def over_grid(points: Any, values: Any) -> Any:
+    found = phix.scipy.interpolate.RegularGridInterpolator((points,), values)
+    return found(np.array([[0.6]], "f"))
+
+
+def density(x: Any) -> Any:
+    return phix.scipy.stats.gaussian_kde(x)(np.ones(3, "f"))
+
+
+def drawn(x: Any, p: Any) -> Any:
+    return phix.random.choice(key(0), x, (4,), p=p)
+
+
+def valid(x: Any) -> Any:
+    return signal.convolve2d(x, ONES, mode="valid")
+
+
+def valid_by_fft(x: Any) -> Any:
+    return signal.fftconvolve(x, ONES, mode="valid")
+
+
+def between(times: Any, quats: Any) -> Any:
+    return Slerp(times, Rotation.from_quat(quats))(np.array([0.3], "f")).as_quat()
+
+
+# A function, shapes that it takes, and shapes that it does not.
+CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {
+    "average": (lambda x, w: pn.average(x, weights=w), [(5,), (5,)], [(5,), (1,)]),
+    "average along an axis": (
+        lambda x, w: pn.average(x, 0, w), [(5, 2), (5,)], [(5, 2), (1,)]),
+    "lexsort": (lambda x, y: pn.lexsort([x, y]), [(2, 3), (2, 3)], [(2, 3), (3, 2)]),
+    "vq": (lambda x, y: phix.scipy.cluster.vq.vq(x, y)[1], [(3, 4), (2, 4)], [(3, 4), (2, 1)]),
+    "vq of no code": (lambda x, y: phix.scipy.cluster.vq.vq(x, y)[1], [(3,), (2,)], [(3,), (0,)]),
+    "a grid": (over_grid, [(5,), (5,)], [(5,), (3,)]),
+    "choice": (drawn, [(3,), (3,)], [(3,), (1,)]),
+    "convolve": (pn.convolve, [(5,), (2,)], [(5,), (0,)]),
+    "signal.convolve": (signal.convolve, [(5,), (2,)], [(0,), (2,)]),
+    "valid": (valid, [(4, 8)], [(2, 8)]),
+    "valid, by transforms": (valid_by_fft, [(4, 8)], [(8, 2)]),
+    "simpson": (integrate.simpson, [(5,)], [(0,)]),
+    "cumulative_trapezoid": (integrate.cumulative_trapezoid, [(5,)], [(0,)]),
+    "pad": (lambda x: pn.pad(x, 2, mode="mean"), [(3,)], [(0,)]),
+    "gaussian_kde": (density, [(5,)], [(1,)]),
+    "vmap": (phix.vmap(lambda x, y: x * y.sum()), [(5,), (5, 2)], [(5,), (1, 2)]),
+    "vmap of so many": (phix.vmap(lambda x: x * x, axis_size=5), [(5,)], [(4,)]),
+    "a mean of rotations": (
+        lambda q, w: Rotation.from_quat(q).mean(w).as_quat(), [(3, 4), (3,)], [(3, 4), (1,)]),
+    "Slerp": (between, [(3,), (3, 4)], [(1,), (3, 4)]),
+    "eigh_tridiagonal": (
+        lambda d, e: linalg.eigh_tridiagonal(d, e, eigvals_only=True), [(4,), (3,)], [(4,), (1,)]),
+    "leslie": (linalg.leslie, [(4,), (3,)], [(4,), (1,)]),
+}  # fmt: skip
+
+
+def any_size(function: Callable[..., Any], count: int, ndims: list[int]) -> Any:
+    return phix.jit(function, input_spec=[phix.spec([-1] * n) for n in ndims[:count]])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_known_sizes_are_refused_for_unknown_ones_are(name: str) -> None:
+    function, good, bad = CASES[name]
+    program = any_size(function, len(good), [len(s) for s in good])
+    given = [numbers(*s) for s in good]
+    np.testing.assert_allclose(program(*given), function(*given), rtol=2e-6, atol=1e-6)
+    wrong = [numbers(*s) for s in bad]
+    for call in (function, program):
+        with pytest.raises((ShapeError, ArgumentError)):
+            call(*wrong)
+    np.testing.assert_allclose(program(*given), function(*given), rtol=2e-6, atol=1e-6)
+
+
+# -- whatever is made of it ------------------------------------------------------------------------
+def products(x: Any, y: Any) -> Any:
+    return (expect_equal(x, "x is as long as y", (x.shape[0], y.shape[0])) * y).sum()
+
+
+def squares(x: Any, y: Any) -> Any:
+    return products(x * x, y)
+
+
+def scanned(x: Any, y: Any) -> Any:
+    return phix.scan(lambda c, _: (c + products(x * c, y), None), 1.0, None, length=3)[0]
+
+
+def branched(x: Any, y: Any) -> Any:
+    return phix.cond(y[0] > 0, products, lambda x, y: x.sum() + y.sum(), x, y)
+
+
+def picked(x: Any, y: Any) -> Any:
+    return products(x[x > 0], y)
+
+
+def until(x: Any, y: Any) -> Any:
+    return phix.while_loop(lambda c: c < 3.0, lambda c: c + products(x, y), 0.0)
+
+
+def series(x: Any, y: Any) -> Any:
+    return phix.jet(lambda x: squares(x, y), (x,), ((x, x),))[1][1]
+
+
+STACKS: dict[str, Callable[..., Any]] = {
+    "itself": products,
+    "grad": phix.grad(products),
+    "grad in y": phix.grad(products, 1),
+    "grad of grad": phix.grad(lambda x, y: phix.grad(squares)(x, y).sum()),
+    "hessian": phix.hessian(squares),
+    "jacfwd": phix.jacfwd(squares),
+    "jvp": lambda x, y: phix.jvp(products, (x, y), (x, y))[1],
+    "jet": series,
+    "vmap": phix.vmap(products, in_axes=(None, 1)),
+    "vmap of grad": phix.vmap(phix.grad(products), in_axes=(None, 1)),
+    "checkpoint": phix.grad(phix.checkpoint(squares)),
+    "scan": scanned,
+    "grad of scan": phix.grad(scanned),
+    "cond": branched,
+    "grad of cond": phix.grad(branched),
+    "while_loop": until,
+    "jit": phix.jit(products),
+    "grad of jit": phix.grad(phix.jit(products)),
+    "of a computed size": picked,
+    "grad, of a computed size": phix.grad(picked),
+    "linearize": lambda x, y: phix.linearize(lambda x: products(x, y), x)[1](x),
+}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_it_goes_through_every_transformation(name: str) -> None:
+    function = STACKS[name]
+    dims = [-1, 2] if name.startswith("vmap") else [-1]
+    program = phix.jit(function, input_spec=[phix.spec([-1]), phix.spec(dims)])
+
+    def other(n: int) -> np.ndarray:
+        return numbers(n, *dims[1:])
+
+    for n in (5, 1, 7):
+        found, wanted = program(numbers(n), other(n)), function(numbers(n), other(n))
+        np.testing.assert_allclose(found, wanted, rtol=2e-6)
+    for n, m in ((5, 1), (1, 5)):
+        with pytest.raises(ShapeError, match="x is as long as y"):
+            program(numbers(n), other(m))
+
+
+def test_nothing_of_it_is_left_where_sizes_are_known_or_in_the_program() -> None:
+    graph = phix.make_graph(products)(phix.spec([3]), phix.spec([3]))
+    assert "expect_sizes" not in str(graph)
+    graph = phix.make_graph(products)(phix.spec([-1]), phix.spec([-1]))
+    assert "expect_sizes" in str(graph)
+    assert "expect_sizes" not in str(phix.decompose(products)(phix.spec([-1]), phix.spec([-1])))
+
+
+def test_sizes_that_are_known_are_refused_at_once() -> None:
+    x = phix.to_tensor(numbers(3))
+    assert expect(x, "more", 0, 2) is x and expect_dims(x, "three", (3,)) is x
+    with pytest.raises(ShapeError, match="more"):
+        expect(x, "more", 1, -1)
+    with pytest.raises(ShapeError, match="four"):
+        expect_dims(x, "four", (4,))
+    with pytest.raises(ShapeError, match="two axes"):
+        expect_dims(x, "two axes", (3, 1))
