@@ -73,6 +73,11 @@ X = phix.to_tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 COUNTS = phix.to_tensor([1, 2])
 # What the issue lists, and what was found beside it: a call, its error, and a part of the message.
 BAD: list[tuple[Any, type[PhixError], str]] = [
+    (lambda: phix.scipy.stats.sem(X, axis=2), AttributeValueError, "sem.*axis 2.* 2 axes"),
+    (lambda: phix.scipy.stats.mode(X, axis=2), AttributeValueError, "mode.*axis 2.* 2 axes"),
+    (lambda: phix.scipy.special.logsumexp(X, 2, X), AttributeValueError, "axis 2.* 2 axes"),
+    (lambda: phix.scipy.signal.windows.gaussian(3, 10**400), ArgumentError, "std.*finite number"),
+    (lambda: phix.scipy.sparse.linalg.cg(np.zeros(2, [("a", "f4")]), X[0]), DTypeError, "cg"),
     (lambda: COUNTS + 2**70, NumberRangeError, "add.*out of the range of int64"),
     (lambda: X + 10**400, NumberRangeError, "add.*out of the range of float32"),
     (lambda: phix.to_tensor([-1], dtype="uint8"), NumberRangeError, "to_tensor.*0 to 255"),

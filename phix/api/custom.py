@@ -200,8 +200,9 @@ class _Custom(Generic[P, R]):
         fixed = Fixed([args[p] for p in places])
         if any(isinstance(v, Tracer) for v in pytrees.leaves(list(fixed.values))):
             raise DifferentiationError(
-                f"{name}: an argument of nondiff_argnums is being traced; these are Python values. "
-                "Pass the tensor as an argument like others, and give it no derivative"
+                f"{type(self).__name__} of {name}: an argument of nondiff_argnums is being traced; "
+                "these are Python values. Pass the tensor as an argument like others, and give it "
+                "no derivative"
             )
         rest = tuple(a for i, a in enumerate(args) if i not in places)
         flat, in_tree = taken((rest, {}), name)

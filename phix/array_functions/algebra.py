@@ -11,7 +11,6 @@ import numpy as np
 from phix import fft, linalg, ops
 from phix.array_functions.arrangement import matrix_transpose
 from phix.array_functions.numpy_arguments import (
-    axes_of,
     floating,
     of_truths,
     operand,
@@ -23,6 +22,7 @@ from phix.array_functions.products import tensordot
 from phix.array_functions.reductions import sum as total
 from phix.array_functions.ufuncs import vecdot
 from phix.core import dtypes as dt
+from phix.core.axes import axes_of
 from phix.core.errors import AttributeValueError, ShapeError
 
 Function = Callable[..., Any]

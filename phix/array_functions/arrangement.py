@@ -10,8 +10,6 @@ import numpy as np
 
 from phix import ops
 from phix.array_functions.numpy_arguments import (
-    axes_of,
-    axis_of,
     cast_as_allowed,
     operand,
     refuse,
@@ -21,6 +19,7 @@ from phix.array_functions.numpy_arguments import (
 )
 from phix.array_functions.numpy_arguments import with_dtype as cast
 from phix.core import dtypes as dt
+from phix.core.axes import axes_of, axis_of
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.places import as_place

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from phix import ops
-from phix.array_functions.numpy_arguments import axis_of, floating, refuse, require_real, tensor
+from phix.array_functions.numpy_arguments import floating, refuse, require_real, tensor
 from phix.core import dtypes as dt
+from phix.core.axes import axis_of
 from phix.core.errors import AttributeValueError, DTypeError
 
 # float -> its ints, the bits of its significand, the offset of its exponent

@@ -10,16 +10,11 @@ import numpy as np
 
 from phix import ops
 from phix.array_functions.arrangement import concatenate
-from phix.array_functions.numpy_arguments import (
-    axis_of,
-    cast_as_allowed,
-    operand,
-    refuse,
-    tensor,
-)
+from phix.array_functions.numpy_arguments import cast_as_allowed, operand, refuse, tensor
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
+from phix.core.axes import axis_of
 from phix.core.errors import (
     ArgumentError,
     AttributeValueError,

@@ -12,8 +12,9 @@ from phix import ops
 from phix.api.batching import vmap
 from phix.array_functions.arrangement import expand_dims, moveaxis
 from phix.array_functions.editing import piecewise_of
-from phix.array_functions.numpy_arguments import axis_of, common_shape, tensor
+from phix.array_functions.numpy_arguments import common_shape, tensor
 from phix.core import dtypes as dt
+from phix.core.axes import axis_of
 from phix.core.errors import ArgumentError, ShapeError
 
 Function = Callable[..., Any]

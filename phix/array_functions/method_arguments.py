@@ -9,8 +9,9 @@ import numpy as np
 
 from phix import ops
 from phix.array_functions import reductions
-from phix.array_functions.numpy_arguments import axis_of, tensor
+from phix.array_functions.numpy_arguments import tensor
 from phix.core import dtypes as dt
+from phix.core.axes import axis_of
 from phix.core.errors import ArgumentError, AttributeValueError, described
 from phix.core.tensor import Tensor
 

@@ -41,8 +41,9 @@ from phix.array_functions.method_arguments import (
     swap_meant,
     truth_of,
 )
-from phix.array_functions.numpy_arguments import axis_of, tensor, with_dtype
+from phix.array_functions.numpy_arguments import tensor, with_dtype
 from phix.core import dtypes as dt
+from phix.core.axes import axis_of
 from phix.core.dispatch import bind
 from phix.core.errors import ArgumentError, AttributeValueError
 from phix.core.rules import OPS

@@ -11,9 +11,10 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.axes import axes_of
 from phix.core.context import context
 from phix.core.conversion import holds_tensors, owned_tensor
-from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+from phix.core.errors import DTypeError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.places import called_at_home, is_host_alone
 from phix.core.tensor import TensorBase
@@ -152,25 +153,6 @@ def _is_of_kind(found: Any, wanted: Any) -> bool:
     if found.kind == "i" and wanted.kind == "u":
         return False
     return _WIDTHS.index(dt.kind(found)) <= _WIDTHS.index(dt.kind(wanted))
-
-
-def axis_of(axis: Any, rank: int) -> int:
-    """An axis counted from the front."""
-    number = operator.index(axis)
-    if not -rank <= number < rank:
-        raise AttributeValueError(f"axis {number} is out of range for {rank} axes")
-    return number % rank
-
-
-def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
-    """The axes that ``axis`` names; all of them where it is None."""
-    if axis is None:
-        return tuple(range(rank))
-    several = axis if isinstance(axis, Sequence) else (axis,)
-    found = tuple(axis_of(a, rank) for a in several)
-    if len(set(found)) < len(found):
-        raise AttributeValueError(f"axis {axis} names an axis twice")
-    return found
 
 
 def common_shape(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -14,9 +14,10 @@ from phix import ops
 from phix.array_functions import arrangement, products
 from phix.array_functions.method_arguments import line_of, several
 from phix.array_functions.methods import ArrayMethods
-from phix.array_functions.numpy_arguments import axes_of, axis_of, floating, tensor
+from phix.array_functions.numpy_arguments import floating, tensor
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.axes import axes_of, axis_of
 from phix.core.errors import ArgumentError, ShapeError, described
 from phix.core.expectations import expect
 from phix.core.tensor import Tensor

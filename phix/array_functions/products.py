@@ -10,8 +10,9 @@ import numpy as np
 from phix import ops
 from phix.array_functions.arrangement import moveaxis
 from phix.array_functions.arrangement import ravel as flat
-from phix.array_functions.numpy_arguments import axes_of, of_truths, refuse, tensor
+from phix.array_functions.numpy_arguments import of_truths, refuse, tensor
 from phix.core import dtypes as dt
+from phix.core.axes import axes_of
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 

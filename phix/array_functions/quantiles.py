@@ -10,7 +10,6 @@ import numpy as np
 
 from phix import ops
 from phix.array_functions.numpy_arguments import (
-    axes_of,
     default_float,
     floating,
     given,
@@ -22,6 +21,7 @@ from phix.array_functions.numpy_arguments import (
 from phix.array_functions.reductions import counted, in_floats, kept, max, min, prod, sum, var
 from phix.array_functions.sorting import sort
 from phix.core import dtypes as dt
+from phix.core.axes import axes_of
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import Tracer

@@ -12,8 +12,6 @@ import numpy as np
 from phix import ops
 from phix.array_functions.lexicographic import extreme_of_two, first_place
 from phix.array_functions.numpy_arguments import (
-    axes_of,
-    axis_of,
     floating,
     given,
     operand,
@@ -25,6 +23,7 @@ from phix.array_functions.numpy_arguments import (
 )
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.axes import axes_of, axis_of
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError
 from phix.core.expectations import expect_dims
 from phix.core.numpy_protocol import NotOfferedError

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from phix import ops
-from phix.array_functions.numpy_arguments import axis_of, refuse, tensor
+from phix.array_functions.numpy_arguments import refuse, tensor
 from phix.core import dims as dm
+from phix.core.axes import axis_of
 from phix.core.errors import ShapeError
 
 Function = Callable[..., Any]

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from phix import ops
-from phix.array_functions.numpy_arguments import axis_of, tensor
+from phix.array_functions.numpy_arguments import tensor
 from phix.array_functions.selection import flatnonzero
 from phix.array_functions.sorting import argsort, searchsorted, sort
 from phix.core import dtypes as dt
+from phix.core.axes import axis_of
 from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]

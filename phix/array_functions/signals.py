@@ -9,17 +9,10 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.array_functions.numpy_arguments import (
-    axes_of,
-    axis_of,
-    default_float,
-    floating,
-    given,
-    operand,
-    tensor,
-)
+from phix.array_functions.numpy_arguments import default_float, floating, given, operand, tensor
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.axes import axes_of, axis_of
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.expectations import expect
 

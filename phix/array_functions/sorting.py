@@ -8,10 +8,11 @@ from typing import Any
 
 from phix import ops
 from phix.array_functions.lexicographic import in_order
-from phix.array_functions.numpy_arguments import axis_of, given, refuse, tensor
+from phix.array_functions.numpy_arguments import given, refuse, tensor
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import beneath, is_traced
+from phix.core.axes import axis_of
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.expectations import expect_dims
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from phix import ops
+from phix.core.axes import axis_of
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.given import INT, LIST, takes
 from phix.core.tensor import Tensor, TensorLike
@@ -45,9 +46,7 @@ def cross(x1: TensorLike, x2: TensorLike, axis: int = -1) -> Tensor:
     """
     first, second = tensor(x1), tensor(x2)
     rank = max(first.ndim, second.ndim)
-    if not -rank <= axis < rank:
-        raise AttributeValueError(f"axis {axis} is out of range for {rank} axes")
-    return ops.cross(first, second, axis - rank if axis >= 0 else axis)
+    return ops.cross(first, second, axis_of(axis, rank) - rank)
 
 
 @takes(offset=INT)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.axes import axis_of
 from phix.core.conversion import owned_tensor
 from phix.core.given import FLAG, INT, NONE, one_of, takes
 from phix.core.tensor import TensorBase, TensorLike
@@ -28,7 +29,7 @@ def _last(a: Any, axis: int | None) -> Any:
     x = a if isinstance(a, TensorBase) else owned_tensor(a)
     if axis is None or not x.ndim:
         return ops.reshape(x, [-1])
-    return with_axis_at(x, axis, -1)
+    return with_axis_at(x, axis_of(axis, x.ndim), -1)
 
 
 def _around(ordered: Any, x: Any) -> tuple[Any, Any]:
@@ -109,7 +110,7 @@ def sem(a: TensorLike, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = 
     (x,) = floats(a)
     if axis is None or not x.ndim:
         x, axis = ops.reshape(x, [-1]), 0
-    count = x.shape[axis]
+    count = x.shape[axis_of(axis, x.ndim)]
     away = x - ops.mean(x, [axis], True)
     square = ops.sum(away * away, [axis], keepdim=keepdims)
     return ops.sqrt(square / dm.maximum(count - ddof, 0) / count)  # of too few, nothing is known

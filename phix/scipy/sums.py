@@ -10,6 +10,7 @@ import numpy as np
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core.axes import axes_of
 from phix.core.given import FLAG, INTS, NONE, at_least, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.primitives import incomplete_gamma as incomplete
@@ -24,9 +25,7 @@ _LARGEST_POWER = 88.0  # of e, that a float32 holds
 
 # -- sums of exponentials --------------------------------------------------------------------------
 def _axes(x: Any, axis: Any) -> list[int]:
-    if axis is None:
-        return list(range(x.ndim))
-    return [axis] if isinstance(axis, int) else list(axis)
+    return list(axes_of(axis, x.ndim) if x.ndim or axis is None else ())
 
 
 @takes(axis=_AXES, keepdims=FLAG, return_sign=FLAG)

@@ -6,6 +6,7 @@ With ``sym=False`` a window is the first M points of the one of M + 1: a period 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ Shape = Callable[..., Any]  # of t, of the number of points, and of parameters
 
 
 def _is_number(v: Any) -> bool:
-    return isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)
+    return isinstance(v, (int, float)) and not isinstance(v, bool) and abs(v) <= sys.float_info.max
 
 
 NUMBER = Kind("a finite number", lambda v: _is_number(v) or isinstance(v, TensorBase))

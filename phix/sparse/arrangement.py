@@ -11,6 +11,7 @@ import numpy as np
 from phix import ops
 from phix.core import dtypes as dt
 from phix.core.annotations import DTypeLike
+from phix.core.axes import axis_of
 from phix.core.conversion import owned_tensor
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.given import takes
@@ -20,7 +21,6 @@ from phix.sparse.tensors import (
     as_coalesced,
     as_sparse,
     as_tensor,
-    axis_of,
     cast,
     coalesce,
     counted,

@@ -228,13 +228,6 @@ def sized(x: Any, dims: Any) -> Any:
     return x
 
 
-def axis_of(axis: Any, rank: int) -> int:
-    """An axis, counted from the front."""
-    if not -rank <= axis < rank:
-        raise AttributeValueError(f"axis {axis} is out of range for {rank} axes")
-    return operator.index(axis) % rank
-
-
 def sizes_of(shape: Any, rank: int) -> tuple[int, ...]:
     """The dims of a sparse tensor: ints, as many as the places and values say."""
     try:
