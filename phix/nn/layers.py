@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core.axes import axes_of
 from phix.core.errors import ArgumentError
 from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
@@ -124,10 +125,7 @@ def dropout(
         return ops.dropout(whole, None, p, True, mode)
     if axis is None:
         return ops.dropout(whole, key, p, False, mode)
-    axes = [axis] if isinstance(axis, int) else list(axis)
-    if any(not -whole.ndim <= a < whole.ndim for a in axes):
-        raise ArgumentError(f"dropout: axis {axis} is out of range for {whole.ndim} axes")
-    axes = [a % whole.ndim for a in axes]
+    axes = axes_of(axis, whole.ndim)
     dims = [d if i in axes else 1 for i, d in enumerate(whole.shape)]
     kept = ops.dropout(ops.full(dims, 1, whole.dtype), key, p, False, mode)
     return ops.where(kept == 0, 0.0, whole * kept)  # 0 too where x is not finite

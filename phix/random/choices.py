@@ -12,7 +12,8 @@ from phix.api.control_flow import scan
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.annotations import DTypeLike, IntArrayLike
-from phix.core.errors import ArgumentError, AttributeValueError, ShapeError, described
+from phix.core.axes import axis_of
+from phix.core.errors import ArgumentError, ShapeError, described
 from phix.core.expectations import expect_dims
 from phix.core.given import entries, is_int, takes
 from phix.core.tensor import Tensor, TensorLike
@@ -123,9 +124,7 @@ def categorical(
     scores = as_tensor(logits)
     if not scores.ndim:
         raise ShapeError(f"logits need an axis of alternatives, found {scores.meta}")
-    if not -scores.ndim <= axis < scores.ndim:
-        raise AttributeValueError(f"axis {axis} is out of range for {scores.meta}")
-    back = axis - scores.ndim if axis >= 0 else axis  # counted from the end, where shape ends too
+    back = axis_of(axis, scores.ndim) - scores.ndim  # counted from the end, where shape ends too
     dims = list(scores.meta.dims)
     if shape is not None:
         dims = list(entries(shape, "shape"))
@@ -154,8 +153,7 @@ def permutation(
     tensor = as_tensor(x)
     if not tensor.ndim:
         raise ShapeError(f"a 0-d tensor has no slices to shuffle, found {tensor.meta}")
-    if not -tensor.ndim <= axis < tensor.ndim:
-        raise AttributeValueError(f"axis {axis} is out of range for {tensor.meta}")
+    axis = axis_of(axis, tensor.ndim)
     if independent:
         scores = ops.random_bits(key, tensor.meta.dims, 64)
         return ops.take_along_axis(tensor, ops.argsort(scores, axis)[1], axis)
@@ -190,8 +188,7 @@ def choice(
     (3,)
     """
     tensor = None if isinstance(a, (int, dm.Dim)) else as_tensor(a)
-    if tensor is not None and not -tensor.ndim <= axis < tensor.ndim:
-        raise AttributeValueError(f"axis {axis} is out of range for {tensor.meta}")
+    axis = 0 if tensor is None else axis_of(axis, tensor.ndim)
     size: Any = a if tensor is None else tensor.meta.dims[axis]
     dims = entries(shape, "shape")
     if not all(isinstance(d, dm.Dim) or (is_int(d) and d >= 0) for d in dims):
@@ -205,7 +202,6 @@ def choice(
     places = _places(key, size, dims, count, replace, p)
     if tensor is None:
         return ops.reshape(places, dims)
-    axis %= tensor.ndim
     before, after = tensor.meta.dims[:axis], tensor.meta.dims[axis + 1 :]
     return ops.reshape(ops.gather(tensor, ops.reshape(places, [count]), axis),
                        [*before, *dims, *after])  # fmt: skip
