@@ -142,3 +142,27 @@ def test_what_leads_to_a_carry_that_is_unused_is_not_reached() -> None:
 
     found = phix.jit(phix.grad(function))(phix.to_tensor(AT))
     np.testing.assert_allclose(found.numpy(), [0.0, 0.0, 1.0])
+
+
+def _within(name: str, loop: Any) -> Any:
+    """A loop in something that asks which of its arguments matter."""
+    return {
+        "checkpoint": lambda c, xs: phix.checkpoint(loop)(c, xs),
+        "jit": lambda c, xs: phix.jit(loop)(c, xs),
+        "branch": lambda c, xs: phix.cond(
+            pn.sum(c) > 0, loop, lambda c, _: pn.zeros_like(c), c, xs
+        ),
+        "scan": lambda c, xs: phix.scan(lambda _, y: (loop(c, xs), y), 0.0 * c, pn.ones(1))[0],
+    }[name]
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "jit", "branch", "scan"])
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_loop_of_no_steps_gives_the_carry_that_its_steps_forget(name: str, rows: int) -> None:
+    loop = lambda c, xs: phix.scan(lambda c, x: (x, None), c, xs)[0]  # noqa: E731
+    f = lambda c, xs: pn.sum(2.0 * _within(name, loop)(c, xs))  # noqa: E731
+    c, xs = phix.to_tensor(np.ones(3)), phix.to_tensor(np.ones((rows, 3)))
+    wanted = np.full(3, 0.0 if rows else 2.0)
+    specs = [phix.spec([3], "float64"), phix.spec(["n", 3], "float64")]
+    for found in (phix.grad(f), phix.jit(phix.grad(f)), phix.jit(phix.grad(f), input_spec=specs)):
+        np.testing.assert_array_equal(found(c, xs).numpy(), wanted)

@@ -40,7 +40,7 @@ from phix.primitives.flat import (
     takes_none,
     zeros,
 )
-from phix.primitives.reaching import only, reached_steps, reaching
+from phix.primitives.reaching import only, reached_by_steps, reached_steps
 
 
 def _keeps(before: Metas, after: Metas, what: str) -> None:
@@ -212,8 +212,7 @@ def scan_vjp(
         g_carry, g_sums = cut(found, len(ct))
         g_constants = list(map(of_dtype, g_sums, select(constants, on[2])))
         grads = (*spread(g_carry, on[0]), *spread(g_xs, on[1]), *spread(g_constants, on[2]))
-        reached = [*live[:count], *reaching(body, live)[count:]]
-        return cut(only(grads, reached), count, len(xs))
+        return cut(only(grads, reached_by_steps(body, live, count)), count, len(xs))
 
     return (final, ys), pull
 

@@ -30,6 +30,12 @@ def reached_steps(body: Graph, outputs: Sequence[bool], carried: int) -> list[bo
         live = after
 
 
+def reached_by_steps(body: Graph, live: Sequence[bool], carried: int) -> list[bool]:
+    """Which inputs of a scan, of whose step these results matter: what it carries is what it gives
+    where there are no steps, whether or not a step would look at it."""
+    return [*live[:carried], *reaching(body, live)[carried:]]
+
+
 def only(grads: Sequence[Any], reached: Sequence[bool]) -> tuple[Any, ...]:
     """None, which the tape goes no further with, for what is not reached: not zeros."""
     return tuple(g if r else None for g, r in zip(grads, reached))
@@ -47,6 +53,6 @@ def _wanted(equation: Equation, live: list[bool]) -> list[Any]:
     if op.name == "scan":
         carry, body = equation.inputs[0], op.attr("body", equation.attrs)
         assert isinstance(carry, tuple)
-        flags = reaching(body, reached_steps(body, live, len(carry)))
+        flags = reached_by_steps(body, reached_steps(body, live, len(carry)), len(carry))
         return [a for a, f in zip(atoms, flags) if f]
     return list(atoms)
