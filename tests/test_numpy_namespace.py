@@ -145,6 +145,18 @@ def test_covariances_of_too_few_samples_have_no_sign(ddof: int) -> None:
         np.testing.assert_allclose(compiled(x), expected)
 
 
+def test_a_grid_of_indices_whose_number_is_unknown() -> None:
+    def rows(x: Any, i: Any, mask: Any) -> Any:
+        return x[pn.ix_(i, mask)]
+
+    specs = [phix.spec(["n", 4], "float64"), phix.spec(["k"], "int64"), phix.spec([4], "bool")]
+    x = np.arange(12.0).reshape(3, 4)
+    for compiled in (phix.jit(rows), phix.jit(rows, input_spec=specs)):
+        for i, mask in (([2, -1], [1, 0, 1, 1]), ([0, 1, 0], [0, 0, 0, 1]), ([], [0, 0, 0, 0])):
+            own, held = np.array(i, np.int64), np.array(mask, bool)
+            np.testing.assert_array_equal(compiled(x, own, held), x[np.ix_(own, held)])
+
+
 def test_shapes_with_a_zero_are_of_empty_arrays() -> None:
     full, empty = pn.ones((3, 4)), pn.ones((0, 4))
     for x, shape in ((full, (0,)), (full, (0, 12)), (empty, (-1, 0))):

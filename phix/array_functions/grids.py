@@ -25,7 +25,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
         if x.ndim != 1:
             raise ShapeError(f"ix_ takes vectors, found {x.meta}")
         x = ops.nonzero(x)[:, 0] if x.dtype == dt.bool_ else x
-        x = x.astype(dt.int64) if not x.size else x
+        x = x.astype(dt.int64) if dm.is_zero(x.size) else x
         found.append(ops.reshape(x, [-1 if i == number else 1 for i in range(len(args))]))
     return tuple(found)
 
