@@ -9,7 +9,6 @@ import pytest
 
 import phix
 import phix.numpy as pn
-import proofs
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
 
 pytestmark = pytest.mark.unoptimised
@@ -29,7 +28,7 @@ FREE_ZEROS = {"sign", "fmod", "fmax", "fmin"}  # of which the standard says no s
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", proofs.thinned(ONE + TWO, lambda name: name[:2]))
+@pytest.mark.parametrize("name", ONE + TWO)
 def test_special_values(name: str) -> None:
     arrays = [SPECIAL] if name in ONE else np.meshgrid(SPECIAL, SPECIAL)
     expected = getattr(np, name)(*arrays)

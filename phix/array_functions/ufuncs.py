@@ -65,7 +65,7 @@ def _logaddexp(x: Any, y: Any) -> Any:
         return _logaddexp(x.astype(dt.float32), y.astype(dt.float32)).astype(x.dtype)
     is_first = x >= y
     high, low = ops.where(is_first, x, y), ops.where(is_first, y, x)
-    ends = ops.isinf(high)
+    ends = ops.isinf(high) & (low == low)  # beside NaN all is NaN
     gap = ops.where(ends, float("-inf"), low - ops.where(ends, 0.0, high))
     return high + ops.log1p(ops.exp(gap))
 
