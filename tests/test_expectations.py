@@ -121,6 +121,11 @@ def picked(x: Any, y: Any) -> Any:
     return products(x[x > 0], y)
 
 
+def few(x: Any, y: Any) -> Any:
+    picked = x[x > 0]
+    return expect(picked, "2000 at most", 2000 - picked.shape[0]).sum() * y.sum()
+
+
 def until(x: Any, y: Any) -> Any:
     return phix.while_loop(lambda c: c < 3.0, lambda c: c + products(x, y), 0.0)
 
@@ -169,6 +174,13 @@ def test_it_goes_through_every_transformation(name: str) -> None:
     for n, m in ((5, 1), (1, 5)):
         with pytest.raises(ShapeError, match="x is as long as y"):
             program(numbers(n), other(m))
+
+
+def test_a_computed_size_may_be_bounded_from_above() -> None:
+    program, x = phix.jit(few), np.ones(3000, "f")
+    assert program(x * (np.arange(3000) < 1500), x[:2]).item() == 3000
+    with pytest.raises(ShapeError, match="2000 at most"):
+        program(x, x[:2])
 
 
 def test_nothing_of_it_is_left_where_sizes_are_known_or_in_the_program() -> None:

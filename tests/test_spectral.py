@@ -16,6 +16,7 @@ import scipy.linalg
 import phix
 from phix import ops
 from phix.core.errors import AttributeValueError, ShapeError
+from phix.kernels.lowering import host_steps
 
 pytestmark = pytest.mark.unoptimised
 
@@ -90,6 +91,36 @@ def test_eigenvalues_are_those_of_numpy(dtype: str) -> None:
     w, v = map(np.asarray, phix.linalg.eig(a))
     near(a @ v, v * w[..., None, :], tolerance)
     near(np.sort_complex(phix.linalg.eigvals(a)), np.sort_complex(w), tolerance)
+
+
+@pytest.mark.parametrize("size", [3, 40])
+@pytest.mark.parametrize("uplo", ["L", "U"])
+def test_the_other_triangle_may_hold_anything(uplo: str, size: int) -> None:
+    """Of loops, of a LAPACK in the program, and of a library that is called."""
+    a = normal(2, size, size)
+    is_other = np.tri(size, k=-1, dtype=bool)
+    is_other = is_other.T if uplo == "L" else is_other
+    spoiled = np.where(is_other, np.resize([np.nan, np.inf], (size, size)), a)
+    wanted = np.linalg.eigvalsh(a, uplo)
+    near(phix.linalg.eigvalsh(spoiled, uplo), wanted, 1e-10)
+    near(phix.linalg.eigh(spoiled[0], uplo)[0], wanted[0], 1e-10)
+    out = [np.empty((2, size)), np.empty((2, size, size))]
+    host_steps.eigh(np, spoiled, out, uplo, True)
+    near(out[0], wanted, 1e-10)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 3), (3, 2), (4, 4)])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_factors_of_what_is_not_finite_say_so(shape: tuple[int, int], value: float) -> None:
+    """Behind the column in which it stands, wherever that is."""
+    a = normal(*shape)
+    for place in np.ndindex(*shape):
+        spoiled = a.copy()
+        spoiled[place] = value
+        r = np.asarray(phix.linalg.qr(spoiled)[1])
+        rows = np.arange(r.shape[0])[:, None]
+        of_it = (np.arange(shape[1]) >= place[1]) & (np.arange(shape[1]) >= rows)
+        assert not np.isfinite(r[of_it & (rows >= min(place[1], r.shape[0] - 1))]).any(), place
 
 
 @pytest.mark.parametrize("f", [phix.linalg.svdvals, phix.linalg.eigvalsh, phix.linalg.eigvals])

@@ -28,7 +28,11 @@ _infer: list[Infer] = []
 _keep: list[Callable[[Op, tuple[Any, ...], tuple[Any, ...]], None]] = []
 # Sizes to try: one for all unknown dims, or one for each.
 _ALIKE = (0, 1)
-_APART = ((2, 3, 5, 7, 11, 13, 17, 19), (1021, 1019, 1013, 1009, 997, 991, 983, 977))
+_APART = (
+    (2, 3, 5, 7, 11, 13, 17, 19),
+    (1021, 1019, 1013, 1009, 997, 991, 983, 977),
+    tuple([10**9 + n for n in (7, 9, 21, 33, 87, 93, 97, 103)]),  # for what bounds sizes from above
+)
 
 
 def provide(infer: Infer) -> None:

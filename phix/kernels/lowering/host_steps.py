@@ -94,6 +94,7 @@ def svd(xp: Any, x: Any, out: Any, full_matrices: bool, vectors: bool) -> None:
 
 def eigh(xp: Any, x: Any, out: Any, uplo: str, vectors: bool) -> None:
     """See the op of that name; ``vectors``: they are wanted, too."""
+    x = xp.tril(x) if uplo == "L" else xp.triu(x)  # what is in the other triangle is not asked
     if vectors:
         _put(xp, lambda a: xp.linalg.eigh(a, uplo), x, out)
     else:

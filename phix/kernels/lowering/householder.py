@@ -48,9 +48,9 @@ class Reflections:
         below = [sc.select(is_above | is_k, zero, x * scale)
                  for is_above, is_k, x in zip(above, at_k, column)]  # fmt: skip
         (rest,) = b.mutable(total([x * x for x in below]))
-        is_done = sc.eq(rest, 0)
         first = self.a.load(lane, k, k)
         (alpha,) = b.mutable(first * scale)
+        is_done = sc.eq(rest, 0) & sc.eq(alpha - alpha, 0)  # not beside an infinity or NaN
         (beta,) = b.mutable(-sc.copysign(sc.sqrt(alpha * alpha + rest), alpha))
         self.weights.store(lane, k, 0, sc.select(is_done, zero, (beta - alpha) / beta))
         # divided, not multiplied by the inverse: of a column with one element the quotient is 1

@@ -7,6 +7,7 @@ not end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ from phix.kernels.scalar.language import Complex, Expr
 
 # Columns that LAPACK works on at once, where it has the memory for it.
 _BLOCK = 64
+
+
+Where = Callable[[Expr, Expr], Expr]  # whether an element of a matrix is read, by row and column
 
 
 class _Calls:
@@ -59,26 +63,30 @@ class _Calls:
             arguments: tuple[Pointer | Expr, ...] = (*numbers, *pointers)
             b.emit(LibraryCall(f"{routine}_{self.dtype}", arguments, writes, tuple(matrices[:1])))
 
-    def kept_finite(self, x: Value) -> tuple[Buffer, Buffer]:
-        """A copy of matrices, those that are not finite as 0, and which these are."""
+    def kept_finite(self, x: Value, is_read: Where | None = None) -> tuple[Buffer, Buffer]:
+        """A copy of matrices, those that are not finite as 0, and which these are; of elements
+        that are not read there is 0."""
         b, dims = self.b, x.dims
         flags, copy = b.temp(self.lead, dt.int32), b.temp(dims, self.dtype)
-        given = b.contiguous(converted(b, x, self.dtype))
+        given, zero = b.contiguous(converted(b, x, self.dtype)), constant(0, self.dtype)
+
+        def element(idx: tuple[Expr, ...]) -> Element:
+            found = ir.load(given, (b.linear(idx, dims),))
+            return found if is_read is None else choose(is_read(*idx[-2:]), found, zero)
+
         with b.kernel(), b.loops(self.lead, "independent") as at:
             (bad,) = b.mutable(number(0, dt.int32))
             with (
                 b.loop(b.dim(dims[-2]), "reduction") as i,
                 b.loop(b.dim(dims[-1]), "reduction") as j,
             ):
-                element = ir.load(given, (b.linear((*at, i, j), dims),))
-                found = sc.select(_is_finite(element), bad, number(1, dt.int32))
+                found = sc.select(_is_finite(element((*at, i, j))), bad, number(1, dt.int32))
                 b.emit(ir.Assign((bad,), (found,)))
             b.store(flags, at, bad)
 
         def at_index(idx: tuple[Expr, ...]) -> Element:
-            flag = ir.load(flags, (b.linear(idx[:-2], self.lead),))
-            element = ir.load(given, (b.linear(idx, dims),))
-            return choose(sc.ne(flag, 0), constant(0, self.dtype), element)  # type: ignore[arg-type]
+            flag: Any = ir.load(flags, (b.linear(idx[:-2], self.lead),))
+            return choose(sc.ne(flag, 0), zero, element(idx))
 
         b.fill(copy, Value(dims, self.dtype, at_index))
         return copy, flags
@@ -167,7 +175,7 @@ def eigh(b: Builder, x: Value, uplo: str, vectors: bool, w: Buffer, v: Buffer) -
     """Of the transpose, the conjugate of a Hermitian matrix, whose vectors are conjugates."""
     *lead, n = x.dims[:-1]
     calls = _Calls(b, tuple(lead), v.dtype)
-    copy, flags = calls.kept_finite(x)
+    copy, flags = calls.kept_finite(x, lambda i, j: j <= i if uplo == "L" else i <= j)
     is_complex = dt.is_complex(v.dtype)
     work = calls.room(1 + (6 + _BLOCK) * n + 2 * n * n, v.dtype)
     whole = calls.room(3 + 5 * n, dt.int32)
