@@ -14,13 +14,14 @@ import pytest
 
 import phix
 from phix import numpy as pn
-from phix.core.errors import ArgumentError, ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.expectations import expect, expect_dims, expect_equal
 from phix.random import key
 
 pytestmark = pytest.mark.unoptimised
 
 signal, integrate, linalg = phix.scipy.signal, phix.scipy.integrate, phix.scipy.linalg
+nn = phix.nn.functional
 Rotation, Slerp = phix.scipy.spatial.transform.Rotation, phix.scipy.spatial.transform.Slerp
 ONES = np.ones((3, 3), "f")
 
@@ -54,6 +55,26 @@ def between(times: Any, quats: Any) -> Any:
     return Slerp(times, Rotation.from_quat(quats))(np.array([0.3], "f")).as_quat()
 
 
+def soft(x: Any, y: Any) -> Any:
+    return nn.cross_entropy(x, y, soft_label=True)
+
+
+def soft_of_op(x: Any, y: Any) -> Any:
+    return phix.ops.cross_entropy_with_softmax(x, y, soft_label=True)[1].sum()
+
+
+def hard(x: Any, y: Any) -> Any:
+    return nn.cross_entropy(x, (y * 0).astype("int64"), axis=1)
+
+
+def weighted(x: Any, w: Any) -> Any:
+    return nn.nll_loss(x, (x[:, 0] * 0).astype("int64"), w)
+
+
+def weighted_soft(x: Any, w: Any) -> Any:
+    return nn.cross_entropy(x, x, w, soft_label=True)
+
+
 # A function, shapes that it takes, and shapes that it does not.
 CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {
     "average": (lambda x, w: pn.average(x, weights=w), [(5,), (5,)], [(5,), (1,)]),
@@ -80,6 +101,34 @@ CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {
     "eigh_tridiagonal": (
         lambda d, e: linalg.eigh_tridiagonal(d, e, eigvals_only=True), [(4,), (3,)], [(4,), (1,)]),
     "leslie": (linalg.leslie, [(4,), (3,)], [(4,), (1,)]),
+    "toeplitz": (linalg.toeplitz, [(4,), (3,)], [(0,), (3,)]),
+    "convolution_matrix": (lambda x: linalg.convolution_matrix(x, 4), [(3,)], [(0,)]),
+    "trapezoid": (integrate.trapezoid, [(5,), (5,)], [(2,), (5,)]),
+    "simpson over points": (lambda y, x: integrate.simpson(y, x=x), [(5,), (5,)], [(2,), (1,)]),
+    "detrend": (lambda x: signal.detrend(x, bp=2), [(5,)], [(1,)]),
+    "csd": (lambda x, y: signal.csd(x, y, nperseg=4)[1].real, [(16,), (16,)], [(0,), (16,)]),
+    "a mean of no rotations": (
+        lambda q: Rotation.from_quat(q).mean().as_quat(), [(3, 4)], [(0, 4)]),
+    "partition": (lambda x: pn.partition(x, 2), [(5,)], [(1,)]),
+    "argpartition": (lambda x: pn.argpartition(x, -2), [(5,)], [(1,)]),
+    "diag_indices_from": (lambda x: x[pn.diag_indices_from(x)], [(3, 3)], [(1, 3)]),
+    "bincount": (
+        lambda x, w: pn.bincount((2 * x).astype("int64"), w, 9), [(5,), (5,)], [(5,), (1,)]),
+    "layer_norm": (lambda x: nn.layer_norm(x, 3), [(4, 3)], [(4, 1)]),
+    "rms_norm": (lambda x: nn.rms_norm(x, [3])[0], [(4, 3)], [(4, 1)]),
+    "padding_idx": (
+        lambda w: nn.embedding(np.array([0, 1]), w, padding_idx=2), [(4, 3)], [(2, 3)]),
+    "pad to reflect": (lambda x: nn.pad(x, [2, 2], mode="reflect"), [(1, 5)], [(1, 2)]),
+    "pad in circles": (lambda x: nn.pad(x, [2, 2], mode="circular"), [(1, 5)], [(1, 1)]),
+    "binary_cross_entropy": (nn.binary_cross_entropy, [(1, 3), (1, 3)], [(1, 3), (2, 3)]),
+    "of logits": (nn.binary_cross_entropy_with_logits, [(2, 3), (2, 3)], [(2, 1), (2, 3)]),
+    "cross_entropy": (soft, [(2, 3), (2, 3)], [(1, 3), (2, 3)]),
+    "grad of cross_entropy": (phix.grad(soft), [(2, 3), (2, 3)], [(2, 3), (1, 3)]),
+    "its op": (soft_of_op, [(2, 3), (2, 3)], [(2, 3), (3, 2)]),
+    "grad of its op": (phix.grad(soft_of_op), [(2, 3), (2, 3)], [(2, 3), (2, 1)]),
+    "classes of images": (hard, [(2, 3, 4, 5), (2, 4, 5)], [(2, 3, 4, 5), (2, 5, 4)]),
+    "weights of classes": (weighted, [(2, 3), (3,)], [(2, 3), (1,)]),
+    "weights of classes, soft": (weighted_soft, [(2, 3), (3,)], [(2, 1), (3,)]),
 }  # fmt: skip
 
 
@@ -95,7 +144,7 @@ def test_what_known_sizes_are_refused_for_unknown_ones_are(name: str) -> None:
     np.testing.assert_allclose(program(*given), function(*given), rtol=2e-6, atol=1e-6)
     wrong = [numbers(*s) for s in bad]
     for call in (function, program):
-        with pytest.raises((ShapeError, ArgumentError)):
+        with pytest.raises((ShapeError, ArgumentError, AttributeValueError)):
             call(*wrong)
     np.testing.assert_allclose(program(*given), function(*given), rtol=2e-6, atol=1e-6)
 

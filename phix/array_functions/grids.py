@@ -12,6 +12,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+from phix.core.expectations import expect_equal
 from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
@@ -38,9 +39,13 @@ def diag_indices(n: Any, ndim: int = 2) -> tuple[Any, ...]:
 def diag_indices_from(arr: Any) -> tuple[Any, ...]:
     """Those of an array."""
     x = tensor(arr)
-    if x.ndim < 2 or any(not dm.may_equal(d, x.shape[0]) for d in x.shape):
-        raise ShapeError(f"diag_indices_from: all axes must be of one size, found {x.meta}")
-    return diag_indices(x.shape[0], x.ndim)
+    refusal = f"diag_indices_from: all axes must be of one size, found {x.meta}"
+    if x.ndim < 2:
+        raise ShapeError(refusal)
+    size = x.shape[0]
+    indices = diag_indices(size, x.ndim)
+    pairs = [(d, size) for d in x.meta.dims[1:]]
+    return tuple([expect_equal(i, refusal, *pairs) for i in indices])
 
 
 def tril_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Any, Any]:

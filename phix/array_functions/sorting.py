@@ -14,7 +14,7 @@ from phix.core import dtypes as dt
 from phix.core.attrs import beneath, is_traced
 from phix.core.axes import axis_of
 from phix.core.errors import AttributeValueError, ShapeError
-from phix.core.expectations import expect_dims
+from phix.core.expectations import expect, expect_dims
 
 Function = Callable[..., Any]
 
@@ -65,24 +65,27 @@ def partition(
     a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
 ) -> Any:
     """The elements such that the kth is the one that sorting puts there: all of them sorted."""
-    _checked_kth(a, kth, axis)
-    return sort(a, axis, order=order)
+    return sort(_with_kth(a, kth, axis), axis, order=order)
 
 
 def argpartition(
     a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
 ) -> Any:
     """The places of the elements of :func:`partition`."""
-    _checked_kth(a, kth, axis)
-    return argsort(a, axis, order=order)
+    return argsort(_with_kth(a, kth, axis), axis, order=order)
 
 
-def _checked_kth(a: Any, kth: Any, axis: Any) -> None:
+def _with_kth(a: Any, kth: Any, axis: Any) -> Any:
+    """``a``, which has a kth element along the axis."""
     x, at = _along(a, axis)
-    size = x.shape[at]
+    size, found = x.shape[at], tensor(a)
     for number in kth if isinstance(kth, (list, tuple)) else (kth,):
-        if isinstance(size, int) and not -size <= operator.index(number) < size:
-            raise AttributeValueError(f"kth {number} is out of range for {size} elements")
+        place = operator.index(number)
+        refusal = f"kth {number} is out of range for {dm.dim_text(size)} elements"
+        if isinstance(size, int) and not -size <= place < size:
+            raise AttributeValueError(refusal)
+        found = expect(found, refusal, size + place, size - 1 - place)
+    return found
 
 
 def lexsort(keys: Any, axis: Any = -1) -> Any:

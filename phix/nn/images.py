@@ -10,6 +10,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.annotations import FloatLike
 from phix.core.errors import ArgumentError
+from phix.core.expectations import expect
 from phix.core.given import entries, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor
@@ -253,6 +254,7 @@ def pad(
         return ops.pad(out, [w for pair in widths for w in pair], value)
     for axis, (before, after) in enumerate(widths):
         if before or after:
+            out = _with_reach(out, axis, before, after, mode)
             out = ops.gather(out, _source(out.shape[axis], before, after, mode), axis)
     return out
 
@@ -275,14 +277,21 @@ def _widths(
     return [(0, 0)] * before + pairs[::-1] + [(0, 0)] * behind
 
 
+def _with_reach(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
+    """``x``, which has as many elements along the axis as the mode adds at an end."""
+    size, most = x.shape[axis], max(before, after)
+    reach = {"reflect": size - 1, "circular": size}.get(mode, most)
+    refusal = (
+        f"pad: {mode} has {dm.dim_text(reach)} elements to add at an end of an axis of "
+        f"{dm.dim_text(size)}, found {(before, after)}"
+    )
+    if isinstance(reach, int) and most > reach:
+        raise ArgumentError(refusal)
+    return expect(x, refusal, reach - most)
+
+
 def _source(size: dm.DimLike, before: int, after: int, mode: str) -> Any:
     """Which element of an axis each place of the padded axis takes."""
-    reach = {"reflect": size - 1, "circular": size}.get(mode, max(before, after))
-    if isinstance(reach, int) and max(before, after) > reach:
-        raise ArgumentError(
-            f"pad: {mode} has {reach} elements to add at an end of an axis of "
-            f"{dm.dim_text(size)}, found {(before, after)}"
-        )
     place = ops.arange(-before, size + after, 1, dt.int64)
     count = ops.full((), size, dt.int64)
     if mode == "circular":

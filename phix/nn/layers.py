@@ -8,6 +8,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core.axes import axes_of
 from phix.core.errors import ArgumentError
+from phix.core.expectations import expect
 from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor, is_zero
@@ -59,11 +60,14 @@ def embedding(
     """
     if padding_idx is None:
         return ops.embedding(x, weight, -1, sparse)
-    rows = as_tensor(weight).shape[0]
+    table = as_tensor(weight)
+    rows = table.shape[0]
+    refusal = f"embedding: padding_idx {padding_idx} is outside the {dm.dim_text(rows)} rows"
     if dm.is_known(rows) and not -rows <= padding_idx < rows:
-        raise ArgumentError(f"embedding: padding_idx {padding_idx} is outside the {rows} rows")
+        raise ArgumentError(refusal)
+    table = expect(table, refusal, rows - 1 - padding_idx)
     padding_idx = padding_idx if padding_idx >= 0 else int(padding_idx + rows)
-    return ops.embedding(x, weight, padding_idx, sparse)
+    return ops.embedding(x, table, padding_idx, sparse)
 
 
 @takes()

@@ -8,6 +8,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core.annotations import FloatLike
 from phix.core.errors import ArgumentError, ShapeError
+from phix.core.expectations import expect_dims
 from phix.core.given import takes
 from phix.core.index_ranges import IndexRange, as_int64, check
 from phix.core.tensor import Tensor, TensorLike
@@ -22,14 +23,12 @@ def _check(name: str, reduction: str) -> None:
         raise ArgumentError(f'{name}: reduction is "mean", "sum" or "none", found {reduction!r}')
 
 
-def _check_alike(name: str, input: Any, label: Any) -> None:
-    """That there is a label for each element, or one for all: a column beside a row, broadcast,
-    would be a matrix."""
+def _alike(name: str, input: Any, label: Any) -> Any:
+    """A label for each element, or one for all: a column beside a row, broadcast, would be a
+    matrix."""
     x, y = as_tensor(input), as_tensor(label)
-    if y.ndim and (x.ndim != y.ndim or not all(map(dm.may_equal, x.shape, y.shape))):
-        raise ShapeError(
-            f"{name}: label has the shape of the input, {x.meta}, found {y.meta}; reshape it"
-        )
+    refusal = f"{name}: label has the shape of the input, {x.meta}, found {y.meta}; reshape it"
+    return expect_dims(y, refusal, x.meta.dims) if y.ndim else y
 
 
 def _reduced(name: str, loss: Any, reduction: str, weight: Any = None) -> Any:
@@ -159,7 +158,7 @@ def binary_cross_entropy(
     >>> phix.nn.functional.binary_cross_entropy([0.0], [1.0]).item()
     100.0
     """
-    _check_alike("binary_cross_entropy", input, label)
+    label = _alike("binary_cross_entropy", input, label)
     return _reduced("binary_cross_entropy", ops.bce_loss(input, label), reduction, weight)
 
 
@@ -184,12 +183,11 @@ def binary_cross_entropy_with_logits(
     >>> phix.nn.functional.binary_cross_entropy_with_logits([-1000.0], [1.0]).item()
     1000.0
     """
-    _check_alike("binary_cross_entropy_with_logits", logit, label)
+    target = _alike("binary_cross_entropy_with_logits", logit, label)
     of_all = None
     if pos_weight is not None:
-        target = as_tensor(label)
         of_all = 1 + (as_tensor(pos_weight) - 1) * target
-    loss = ops.sigmoid_cross_entropy_with_logits(logit, label, of_all)
+    loss = ops.sigmoid_cross_entropy_with_logits(logit, target, of_all)
     return _reduced("binary_cross_entropy_with_logits", loss, reduction, weight)
 
 
@@ -306,7 +304,7 @@ def cross_entropy(
     scores, target = as_tensor(input), as_tensor(label)
     _check_classes("cross_entropy", scores, axis)
     if weight is not None:
-        _check_weight("cross_entropy", weight, scores, axis)
+        weight = _of_classes("cross_entropy", weight, scores, axis)
     if isinstance(label_smoothing, (int, float)) and not 0 <= label_smoothing <= 1:
         raise ArgumentError(
             f"cross_entropy: label_smoothing is a share from 0 to 1, found {label_smoothing}"
@@ -345,14 +343,13 @@ def _class_numbers(
     return ops.minimum(ops.maximum(ops.where(counts, number, 0), 0), classes - 1), counts
 
 
-def _check_weight(name: str, weight: Any, scores: Any, axis: int) -> None:
-    """That there is a weight for each class."""
-    found, classes = as_tensor(weight), scores.shape[axis]
-    if found.ndim != 1 or not dm.may_equal(found.shape[0], classes):
-        raise ShapeError(
-            f"{name}: weight has a number for each class, [{dm.dim_text(classes)}], found "
-            f"{found.meta}"
-        )
+def _of_classes(name: str, weight: Any, scores: Any, axis: int) -> Any:
+    """A weight for each class."""
+    found, classes = as_tensor(weight), scores.meta.dims[axis]
+    refusal = (
+        f"{name}: weight has a number for each class, [{dm.dim_text(classes)}], found {found.meta}"
+    )
+    return expect_dims(found, refusal, (classes,))
 
 
 def _without(loss: Any, axis: int, keepdim: bool) -> Any:
@@ -396,10 +393,10 @@ def _hard(
 def _soft(
     input: Any, label: Any, weight: Any, counts: Any, reduction: str, axis: int, use_softmax: bool
 ) -> Any:
-    if not all(map(dm.may_equal, label.shape, input.shape)) or label.ndim != input.ndim:
-        raise ArgumentError(
-            f"cross_entropy: a soft label has the shape of input, {input.meta}, found {label.meta}"
-        )
+    refusal = (
+        f"cross_entropy: a soft label has the shape of input, {input.meta}, found {label.meta}"
+    )
+    label = expect_dims(label, refusal, input.meta.dims)
     if counts is not None:  # a row that does not count may hold anything
         input = ops.where(counts, input, 0.0)
     _, loss = ops.cross_entropy_with_softmax(input, label, True, use_softmax, True, -100, axis)
@@ -452,7 +449,7 @@ def nll_loss(
     picked = ops.squeeze(ops.take_along_axis(log_p, ops.unsqueeze(safe, [1]), 1), [1])
     share = counts.astype(log_p.dtype)
     if weight is not None:
-        _check_weight("nll_loss", weight, log_p, 1)
+        weight = _of_classes("nll_loss", weight, log_p, 1)
         share = share * ops.gather(weight, safe, 0).astype(log_p.dtype)
     loss = -ops.where(counts, picked, 0.0) * share
     if reduction == "mean":

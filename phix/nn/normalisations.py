@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from phix import ops
-from phix.core import dims as dm
 from phix.core.annotations import FloatLike
 from phix.core.dispatch import bind
 from phix.core.errors import ArgumentError, ShapeError
+from phix.core.expectations import expect_equal
 from phix.core.given import takes
 from phix.core.rules import OPS
 from phix.core.tensor import Tensor, TensorLike
@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-def _begin_axis(name: str, x: Any, normalized_shape: int | Sequence[int]) -> int:
-    """Where the axes of ``normalized_shape`` begin; they must be the last ones of x."""
+def _ending(name: str, x: Any, normalized_shape: int | Sequence[int]) -> tuple[Any, int]:
+    """x, which must end in ``normalized_shape``, and where the axes of that begin."""
     shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
     begin = x.ndim - len(shape)
-    if not shape or begin < 0 or not all(map(dm.may_equal, x.shape[begin:], shape)):
-        raise ShapeError(
-            f"{name}: normalized_shape {shape} is not the end of the shape of {x.meta}"
-        )
-    return begin
+    refusal = f"{name}: normalized_shape {shape} is not the end of the shape of {x.meta}"
+    if not shape or begin < 0:
+        raise ShapeError(refusal)
+    return expect_equal(x, refusal, *zip(x.meta.dims[begin:], shape)), begin
 
 
 def _flat(parameter: TensorLike | None) -> Any:
@@ -57,8 +56,8 @@ def layer_norm(
     >>> phix.nn.functional.layer_norm([[1.0, 3.0]], 2, epsilon=0.0).tolist()
     [[-1.0, 1.0]]
     """
-    begin = _begin_axis("layer_norm", as_tensor(x), normalized_shape)
-    return ops.layer_norm(x, _flat(weight), _flat(bias), epsilon, begin)
+    rows, begin = _ending("layer_norm", as_tensor(x), normalized_shape)
+    return ops.layer_norm(rows, _flat(weight), _flat(bias), epsilon, begin)
 
 
 @takes()
@@ -87,8 +86,8 @@ def rms_norm(
     >>> out.tolist()
     [[1.0, 1.0]]
     """
-    begin = _begin_axis("rms_norm", as_tensor(input), normalized_shape)
-    tensors = (input, None, None, _flat(weight), None)
+    rows, begin = _ending("rms_norm", as_tensor(input), normalized_shape)
+    tensors = (rows, None, None, _flat(weight), None)
     out, _, inverse = bind(OPS["rms_norm"], tensors, (eps, begin, -1.0, 0, 0.0, 0.0))
     return out, inverse
 

@@ -11,7 +11,9 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
+from phix.core.dims import Shape
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+from phix.core.expectations import expect_dims
 from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
@@ -153,14 +155,29 @@ def _check_label(input: MetaTensor, label: MetaTensor, soft_label: bool, axis: i
     if soft_label:
         if not dt.is_float(label.dtype):
             raise DTypeError(f"a soft label holds probabilities, found {label}; cast it to a float")
-        wanted = input.dims
-    else:
-        if dt.kind(label.dtype) != "int":
-            raise DTypeError(f"a label holds class numbers, found {label}; is soft_label meant?")
-        left, right = input.dims[:axis], input.dims[axis + 1 :]
-        wanted = (*left, *right) if label.ndim < input.ndim else (*left, 1, *right)
+    elif dt.kind(label.dtype) != "int":
+        raise DTypeError(f"a label holds class numbers, found {label}; is soft_label meant?")
+    wanted = _label_dims(input, label, soft_label, axis)
     if len(wanted) != label.ndim or not all(map(dm.may_equal, wanted, label.dims)):
-        raise ShapeError(f"label of {input} must have shape {dm.shape_text(wanted)}, found {label}")
+        raise ShapeError(_label_refusal(input, label, wanted))
+
+
+def _label_dims(input: MetaTensor, label: MetaTensor, soft_label: bool, axis: int) -> Shape:
+    if soft_label:
+        return input.dims
+    left, right = input.dims[:axis], input.dims[axis + 1 :]
+    return (*left, *right) if label.ndim < input.ndim else (*left, 1, *right)
+
+
+def _label_refusal(input: MetaTensor, label: MetaTensor, wanted: Shape) -> str:
+    return f"label of {input} must have shape {dm.shape_text(wanted)}, found {label}"
+
+
+def _fitting(input: Any, label: Any, soft_label: bool, axis: int) -> Any:
+    """The label, with unknown dims that turn out to be those of the input: others would be
+    broadcast, or put in another order."""
+    wanted = _label_dims(input.meta, label.meta, soft_label, axis)
+    return expect_dims(label, _label_refusal(input.meta, label.meta, wanted), wanted)
 
 
 @rules.indices("cross_entropy_with_softmax")
@@ -181,6 +198,7 @@ def cross_entropy_indices(
 def _class_numbers(input: Any, label: Any, axis: int) -> Any:
     """A hard label as int64, with a 1 for the axis of classes."""
     dims = input.meta.dims
+    label = _fitting(input, label, False, axis)
     return ops.reshape(as_int64(label), (*dims[:axis], 1, *dims[axis + 1 :]))
 
 
@@ -203,7 +221,7 @@ def cross_entropy_with_softmax(
     log_p = ops.log_softmax(input, axis) if use_softmax else ops.log(input)
     softmax = as_dtype(ops.exp(log_p) if use_softmax else input, dtype)
     if soft_label:
-        target = as_dtype(label, log_p.dtype)
+        target = as_dtype(_fitting(input, label, True, axis), log_p.dtype)
         least = math.log(_least(log_p.dtype))  # log_p may be -inf
         bounded = ops.where((target == 0) & (log_p < least), least, log_p)
         terms = target * bounded
@@ -250,7 +268,7 @@ def _target(
 ) -> tuple[Any, Any]:
     """The probability that the label has for each class, and the sum of these."""
     if soft_label:
-        target = as_dtype(label, softmax.dtype)
+        target = as_dtype(_fitting(softmax, label, True, axis), softmax.dtype)
         return target, ops.sum(target, [axis], keepdim=True)
     number = _class_numbers(softmax, label, axis)
     counts = number != ignore_index

@@ -17,6 +17,7 @@ from phix.core import rules
 from phix.core.attrs import as_dim
 from phix.core.dims import DimLike
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+from phix.core.expectations import expect_dims
 from phix.core.index_ranges import NO_END, IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.core.transforms import transforms
@@ -309,5 +310,8 @@ def bincount(x: Any, weights: Any, minlength: Any) -> Any:
     count = ops.max(ops.concat([bins, least], 0), [0], False) + 1
     count = ops.where(ops.any(as_int64(x) < 0, [0], False), ops.full((), -1, dt.int64), count)
     count = as_dim(count, refusal="x must hold ints from 0")
+    if weights is not None:  # one for all would be broadcast
+        refusal = f"weights must have the shape of x, {x.meta}, found {weights.meta}"
+        weights = expect_dims(weights, refusal, x.meta.dims)
     value = ops.full((), 1, dt.int64) if weights is None else ops.cast(weights, _sum_dtype(weights))
     return ops.index_put(ops.full((count,), 0, value.dtype), [bins], value, True)

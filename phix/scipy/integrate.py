@@ -9,7 +9,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import DTypeError, ShapeError
-from phix.core.expectations import expect
+from phix.core.expectations import expect, expect_dims
 from phix.core.faces import face
 from phix.core.given import INT, NONE, Kind, takes
 from phix.core.tensor import Tensor, TensorLike
@@ -52,12 +52,12 @@ def _points(x: Any, values: Any, axis: int) -> Any:
             f"x must be [n], or have the axes of y, {values.ndim}, found {points.meta}"
         )
     points = points if points.ndim == 1 else with_axis_at(points, axis, -1)
-    if not dm.may_equal(points.shape[-1], values.shape[-1]):
-        raise ShapeError(
-            f"x must have as many points as y has samples along axis {axis}, "
-            f"{values.shape[-1]}, found {points.shape[-1]}"
-        )
-    return points
+    size, own = values.meta.dims[-1], points.meta.dims[-1]
+    refusal = (
+        f"x must have as many points as y has samples along axis {axis}, {dm.dim_text(size)}, "
+        f"found {dm.dim_text(own)}"
+    )
+    return expect_dims(points, refusal, (*points.meta.dims[:-1], size))
 
 
 def _some(values: Any, axis: int) -> Any:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, ShapeError
-from phix.core.expectations import expect_dims
+from phix.core.expectations import expect, expect_dims
 from phix.core.given import NONE, at_least, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.linalg.arguments import floating, tensor
@@ -23,9 +22,8 @@ _COUNT = {"n": at_least(0)}
 def _vectors(x: Any, name: str) -> Any:
     """A tensor [..., n] of any dtype, n being above 0."""
     found = tensor(x)
-    if found.ndim < 1 or dm.is_zero(found.shape[-1]):
-        raise ShapeError(f"{name} must be a vector [..., n], n above 0, found {found.meta}")
-    return found
+    refusal = f"{name} must be a vector [..., n], n above 0, found {found.meta}"
+    return expect(found, refusal, (found.shape[-1] if found.ndim else 0) - 1)
 
 
 def _vector(x: Any, name: str) -> Any:

@@ -13,6 +13,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import common_dtype, owned_tensor
 from phix.core.errors import ArgumentError, ShapeError
+from phix.core.expectations import expect
 from phix.core.given import FLAG, INT, NONE, SIZE, Kind, one_of, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 from phix.fft.arguments import axes_of, fitted
@@ -55,10 +56,12 @@ def _signals(name: str, given: list[Any]) -> list[Any]:
     wide = dt.is_complex(dtype) or dtype in (dt.float32, dt.float64)
     dtype = dtype if wide else dt.promote(dt.float32, dt.default_float())
     found = [ops.cast(owned_tensor(v), dtype) for v in given]
-    for x in found:
-        if not x.ndim or any(map(dm.is_zero, x.meta.dims)):
-            raise ShapeError(f"{name}: a signal has an axis, and an element, found {x.meta}")
-    return found
+    return [_some(name, x) for x in found]
+
+
+def _some(name: str, x: Any) -> Any:
+    refusal = f"{name}: a signal has an axis, and an element, found {x.meta}"
+    return expect(x, refusal, *(n - 1 for n in x.meta.dims or (0,)))
 
 
 def _is_below(a: Any, b: Any) -> bool:

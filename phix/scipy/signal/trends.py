@@ -11,6 +11,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, ShapeError
+from phix.core.expectations import expect
 from phix.core.given import INT, Kind, entries, is_int, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.fft.arguments import axes_of
@@ -42,15 +43,17 @@ def along_last(x: Any, kind: str) -> Any:
     return _without_line(x) if kind == "linear" else _without_mean(x)
 
 
-def _breaks(bp: Any, n: Any) -> list[Any]:
-    """Where the parts begin, and the end."""
+def _breaks(bp: Any, x: Any, n: Any) -> tuple[Any, list[Any]]:
+    """x, which has such places along an axis of n, and where the parts begin, and the end."""
     places = np.atleast_1d(np.asarray(entries(bp, "detrend: bp"), dtype=object)).ravel()
     if not all(map(is_int, places)):
         raise ArgumentError(f"detrend: bp must be an int or a list of ints, found {bp!r:.80}")
     inner = sorted({int(p) for p in places} - {0})
+    refusal = f"detrend: bp must be places from 0 to {dm.dim_text(n)}, found {inner}"
     if any(p < 0 or (dm.is_known(n) and p > n) for p in inner):
-        raise ArgumentError(f"detrend: bp must be places from 0 to {n}, found {inner}")
-    return [0, *(p for p in inner if not (dm.is_known(n) and p == n)), n]
+        raise ArgumentError(refusal)
+    x = expect(x, refusal, *(n - p for p in inner))
+    return x, [0, *(p for p in inner if not (dm.is_known(n) and p == n)), n]
 
 
 @takes(axis=INT, type=one_of(*_KINDS), overwrite_data=_NOTHING)
@@ -85,7 +88,7 @@ def detrend(
         raise ShapeError(f"detrend: data must have an axis, found {x.meta}")
     (at,) = axes_of("detrend", x, axis, None)
     n = x.meta.dims[at]
-    breaks = _breaks(bp, n) if type == "linear" else [0, n]
+    x, breaks = _breaks(bp, x, n) if type == "linear" else (x, [0, n])
     if dm.is_zero(n):
         return x
     wide = ops.cast(x, dt.float32) if x.dtype in (dt.float16, dt.bfloat16) else x

@@ -241,8 +241,7 @@ class Rotation:
         """
         own = self.quat.dtype
         rows = ops.cast(ops.reshape(self.quat, [-1, 4]), dt.promote(own, dt.float32))
-        if dm.is_zero(rows.shape[0]):
-            raise ShapeError("no rotations have no mean")
+        rows = expect(rows, "no rotations have no mean", rows.shape[0] - 1)
         weighted = rows if weights is None else _weighted(rows, weights)
         found = _leading(ops.matmul(ops.transpose(weighted, [1, 0]), rows))
         return _of_unit(ops.cast(found, own))
