@@ -75,6 +75,17 @@ def weighted_soft(x: Any, w: Any) -> Any:
     return nn.cross_entropy(x, x, w, soft_label=True)
 
 
+def stepped(p: Any, g: Any) -> Any:
+    adam = phix.optim.adam(0.1)
+    updates, _ = adam.update(g, adam.init(p), p)
+    return phix.optim.apply_updates(p, updates)
+
+
+def solved(a: Any, b: Any, start: Any) -> Any:
+    matrix = a + 9.0 * phix.numpy.eye(a.shape[0])
+    return phix.scipy.sparse.linalg.cg(matrix, b, x0=start, tol=1e-7)[0]
+
+
 # A function, shapes that it takes, and shapes that it does not.
 CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {
     "average": (lambda x, w: pn.average(x, weights=w), [(5,), (5,)], [(5,), (1,)]),
@@ -128,6 +139,9 @@ CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {
     "grad of its op": (phix.grad(soft_of_op), [(2, 3), (2, 3)], [(2, 3), (2, 1)]),
     "classes of images": (hard, [(2, 3, 4, 5), (2, 4, 5)], [(2, 3, 4, 5), (2, 5, 4)]),
     "weights of classes": (weighted, [(2, 3), (3,)], [(2, 3), (1,)]),
+    "a step of adam": (stepped, [(5,), (5,)], [(1,), (5,)]),
+    "cg": (solved, [(3, 3), (3,), (3,)], [(1, 3), (3,), (3,)]),
+    "cg from a start": (solved, [(3, 3), (3,), (3,)], [(3, 3), (3,), (1,)]),
     "weights of classes, soft": (weighted_soft, [(2, 3), (3,)], [(2, 1), (3,)]),
 }  # fmt: skip
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TypeVar, Union
 import numpy as np
 
 from phix import ops
-from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pickling, pytrees, tensor_kinds
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
+from phix.core.expectations import expect_dims
 from phix.core.given import Kind, named, takes
 from phix.core.tensor import Tensor, TensorBase
 
@@ -156,10 +156,8 @@ def mapped(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 def _alike(leaves: Any) -> list[Any]:
     """Leaves that belong together: they would broadcast, which nobody means here."""
-    tensors = [as_tensor(x) for x in leaves]
-    for other in tensors[1:]:
-        check_shape(other, tensors[0])
-    return tensors
+    first, *others = [as_tensor(x) for x in leaves]
+    return [first, *(of_shape(x, first) for x in others)]
 
 
 def with_tables(tree: Any) -> Any:
@@ -167,15 +165,14 @@ def with_tables(tree: Any) -> Any:
     return tensor_kinds.dense_tree(tree, only="selected_rows")
 
 
-def check_shape(x: Any, like: Any, where: str = "") -> None:
-    """Raise where the shape of one leaf is not that of another."""
+def of_shape(x: Any, like: Any) -> Any:
+    """A leaf, whose shape must be that of another."""
     if x.shape == like.shape:
-        return
-    if x.ndim != like.ndim or not all(map(dm.may_equal, x.shape, like.shape)):
-        raise ShapeError(
-            f"gradients, states and parameters{where} must be of one shape, found {x.meta} beside "
-            f"{like.meta}"
-        )
+        return x
+    refusal = (
+        f"gradients, states and parameters must be of one shape, found {x.meta} beside {like.meta}"
+    )
+    return expect_dims(x, refusal, like.meta.dims)
 
 
 def split(count: int, function: Callable[..., Any], tree: Any, *rest: Any) -> tuple[Any, ...]:
@@ -310,8 +307,7 @@ def apply_updates(params: Any, updates: Any) -> Any:
         if u is None:
             return p
         p, u = as_tensor(p), as_tensor(u)
-        check_shape(u, p)
-        return to_dtype(wide(p) + wide(u), p.dtype)
+        return to_dtype(wide(p) + wide(of_shape(u, p)), p.dtype)
 
     return pytrees.unflatten(treedef, [stepped(p, u) for p, u in zip(leaves, given)])
 

@@ -12,11 +12,11 @@ from phix.optim.base import (
     GradientTransformationExtraArgs,
     Unbias,
     as_tensor,
-    check_shape,
     mapped,
     mean_of,
     no_steps,
     number,
+    of_shape,
     one_more,
     pair,
     split,
@@ -369,7 +369,7 @@ def scale_by_adadelta(rho: float = 0.9, eps: float = 1e-6) -> GradientTransforma
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         def one(g: Any, v: Any, x: Any) -> Any:
-            check_shape(v, g)
+            v, x = of_shape(v, g), of_shape(x, g)
             e = number(eps, g.dtype)
             new_v = mean_of(rho, v, square(wide(g)))
             u = ops.sqrt(wide(x) + e) / ops.sqrt(new_v + e) * wide(g)

@@ -17,12 +17,12 @@ from phix.optim.base import (
     Schedule,
     Unbias,
     as_tensor,
-    check_shape,
     mapped,
     mean_of,
     needed,
     no_steps,
     number,
+    of_shape,
     one_more,
     pair,
     root,
@@ -147,7 +147,7 @@ def scale_by_rprop(
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         def one(g: Any, size: Any, before: Any) -> Any:
-            check_shape(size, g)
+            size = of_shape(size, g)
             same = ops.sign(wide(g)) * ops.sign(wide(before))
             low, high, less, more = (
                 number(n, g.dtype) for n in (min_step_size, max_step_size, eta_minus, eta_plus)
@@ -215,7 +215,7 @@ def trace(
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         def one(g: Any, t: Any) -> Any:
-            check_shape(t, g)
+            t = of_shape(t, g)
             d = number(decay, g.dtype)
             new = wide(g) + d * wide(t)
             out = wide(g) + d * new if nesterov else new

@@ -22,6 +22,7 @@ from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
+from phix.core.expectations import expect_dims, expect_equal
 from phix.core.faces import face
 from phix.core.given import NONE, Kind, at_least, takes
 from phix.core.tensor import TensorBase
@@ -100,12 +101,13 @@ def _read(A: Any, name: str, what: str) -> Any:
     if callable(A):
         return A
     matrix = A if type(A) in KINDS else floating(A)
+    refusal = (
+        f"{name}: {what} must be a square matrix, or a function of what b is; found a tensor of "
+        f"shape {dm.shape_text(tuple(matrix.shape))}"
+    )
     if len(matrix.shape) != 2 or not dm.may_equal(*matrix.shape):
-        raise ShapeError(
-            f"{name}: {what} must be a square matrix, or a function of what b is; found a tensor "
-            f"of shape {list(matrix.shape)}"
-        )
-    return matrix
+        raise ShapeError(refusal)
+    return matrix if type(A) in KINDS else expect_equal(matrix, refusal, tuple(matrix.shape))
 
 
 def _products(A: Any) -> Operator:
@@ -195,9 +197,9 @@ def _like(x0: Any, b: Any, name: str) -> Any:
     starts = list(map(floating, leaves))
     if tree != wanted:
         raise ArgumentError(f"{name}: x0 must be a tree as b, {wanted}, found {tree}")
-    for x, y in zip(starts, sides):
-        if x.ndim != y.ndim or not all(map(dm.may_equal, x.meta.dims, y.meta.dims)):
-            raise ShapeError(f"{name}: x0 must have the dims of b, {y.meta}, found {x.meta}")
+    for n, (x, y) in enumerate(zip(starts, sides)):
+        refusal = f"{name}: x0 must have the dims of b, {y.meta}, found {x.meta}"
+        starts[n] = expect_dims(x, refusal, y.meta.dims)
         if dt.promote(x.dtype, y.dtype) != y.dtype:
             raise DTypeError(f"{name}: x0 {x.meta} has digits that b {y.meta} has not; cast b")
     return pytrees.unflatten(tree, [ops.cast(x, y.dtype) for x, y in zip(starts, sides)])
