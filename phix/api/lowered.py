@@ -118,6 +118,11 @@ class Lowered:
         return [*self._stages.values()][-1]
 
     @property
+    def traced_graph(self) -> Graph:
+        """The graph as it was traced, before any pass."""
+        return next(iter(self._stages.values()))
+
+    @property
     def _stages(self) -> Mapping[str, Graph]:
         return self._traced.compiled.stages_at(*self._places)
 

@@ -78,7 +78,7 @@ class SizeCheck:
         for equation in self.equations:
             if all(s in env for s in symbols_around(equation)):
                 try:
-                    _infer[0](equation, env)
+                    inferred(equation, env)
                 except PhixError as error:
                     raise at_source(error, equation.source) from None
         return True
@@ -120,9 +120,7 @@ def size_checks(graph: Graph) -> dict[Symbol, Check]:
     if not bound or not _infer:
         return {}
     found: dict[Symbol, Any] = {}
-    unsure = [
-        e for e in _equations(graph) if not bound.isdisjoint(symbols_around(e)) and _is_unsure(e)
-    ]
+    unsure = [e for e in equations(graph) if not bound.isdisjoint(symbols_around(e)) and asks(e)]
     for symbol in bound:
         own = [e for e in unsure if symbol in symbols_around(e)]
         if own:
@@ -145,12 +143,12 @@ def check_inside(graph: Graph, env: Mapping[Symbol, Any]) -> None:
     check = graph.memo.get("inside")
     if check is None:
         inner = [g for e in graph.equations for g in graphs_in(e.attrs)]
-        unsure = [e for g in inner for e in _equations(g) if symbols_around(e) and _is_unsure(e)]
+        unsure = [e for g in inner for e in equations(g) if symbols_around(e) and asks(e)]
         check = graph.memo["inside"] = SizeCheck(unsure, set().union(*map(symbols_around, unsure)))
     check(env)
 
 
-def _equations(graph: Graph) -> Iterator[Equation]:
+def equations(graph: Graph) -> Iterator[Equation]:
     """Those of a graph and of all inside it, but for the ones that bind dims."""
     waiting = [graph]
     while waiting:
@@ -177,7 +175,7 @@ def _own(equation: Equation) -> set[Symbol]:
     return found
 
 
-def _is_unsure(equation: Equation) -> bool:
+def asks(equation: Equation) -> bool:
     """Whether there are sizes that the equation does not fit, as far as a few of them tell."""
     symbols = sorted(symbols_around(equation), key=lambda s: s.number)
     metas = tuple([a.meta for a in flat(equation.inputs)])
@@ -196,10 +194,19 @@ def unfit(equation: Equation, symbols: Sequence[Symbol]) -> Iterator[dict[Symbol
         yield from (env for env in tried if not fits(equation, env))
 
 
+def inferred(equation: Equation, env: Mapping[Symbol, Any]) -> Any:
+    """The metas of what the equation gives, its unknown dims having those sizes.
+
+    Raises:
+        ShapeError or its like: it does not fit them.
+    """
+    return _infer[0](equation, env)
+
+
 def fits(equation: Equation, env: Mapping[Symbol, Any]) -> bool:
     """Whether the equation's metas can be inferred for those sizes."""
     try:
-        _infer[0](equation, env)
+        inferred(equation, env)
     except PhixError:
         return False
     return True

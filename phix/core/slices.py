@@ -128,6 +128,16 @@ def _bounds(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> Iterator[
                 yield _Bound(name, place, axis, found[name][place], dim, before)
 
 
+def extents(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> Iterator[DimLike]:
+    """How many elements the op's slices have, along each of their axes."""
+    if "starts" in op.attr_names:
+        found = dict(zip(op.attr_names, attrs))
+        strides = found.get("strides") or (1,) * len(found["axes"])
+        bounds = zip(found["axes"], found["starts"], found["ends"], strides)
+        for axis, start, end, stride in bounds:
+            yield extent(start, end, stride, metas[0].dims[axis])[1]
+
+
 def may_count_from_the_end(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> bool:
     """Whether ``check_positions`` may refuse some sizes."""
 

@@ -189,15 +189,17 @@ def source(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
 
     The module has one function for each kernel, and an entry by the name of ``function``. That
     takes arrays of the dtypes and dims of the arguments, in order, all leaves of nested ones;
-    unknown dims are read from their shapes. It returns the results in new arrays: one, or a tuple
-    of all leaves. Products of matrices take what ``numpy.dot`` takes in Numba, which is SciPy.
+    unknown dims are read from their shapes, and sizes that do not fit are a ValueError. It returns
+    the results in new arrays: one, or a tuple of all leaves. Products of matrices take what
+    ``numpy.dot`` takes in Numba, which is SciPy.
 
     Args:
         function: takes tensors; a jitted one does.
         *args, **kwargs: tensors, arrays or :func:`phix.spec` of them.
 
     Raises:
-        KernelNotFoundError: Python or a library runs a part of it: ``pure_callback``, ``fft``.
+        KernelNotFoundError: Python or a library runs a part of it: ``pure_callback``, ``fft``; or
+            the unknown sizes that it fits are told by more than comparisons of them.
         ArgumentError: it closes over an array of more than 64 elements.
 
     >>> import numpy as np
@@ -222,5 +224,5 @@ def source(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
 
     jitted = function if hasattr(function, "lower") else jit(function)
     with device("cpu"):
-        graph = jitted.lower(*args, **kwargs).graph
-    return text_of(graph, getattr(function, "__name__", "function"))
+        lowered = jitted.lower(*args, **kwargs)
+    return text_of(lowered.traced_graph, lowered.graph, getattr(function, "__name__", "function"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,14 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.engines import as_array
-from phix.core.size_checks import Bound
+from phix.core.errors import KernelNotFoundError
+from phix.core.graph import Equation
+from phix.core.size_checks import Bound, SizeCheck, symbols_around
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.dim_expressions import DimExpressions
 from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
 from phix.kernels.numba.printed import scalars
+from phix.kernels.numba.printed.conditions import Condition, conditions
 from phix.kernels.numba.printed.helpers import ELEMENTS
 from phix.kernels.numba.printed.kernels import KernelPrinter, Names, empty
 from phix.kernels.numba.printed.prelude import JIT, Prelude
@@ -31,16 +34,25 @@ class Module:
     """The text of a program, and what its entry takes besides the inputs.
 
     ``labels`` has for each kernel the names of its ops and the texts of its equations. ``passed``
-    are the constants that the entry takes by name, ``host`` the steps that it calls.
+    are the constants that the entry takes by name, ``host`` the steps that it calls. ``asked`` are
+    equations whose conditions on the sizes of arguments the entry looks at.
     """
 
-    def __init__(self, program: LoopProgram, name: str, inputs: list[str], labels: Labels) -> None:
-        self.program, self.labels = program, labels
+    def __init__(
+        self,
+        program: LoopProgram,
+        name: str,
+        inputs: list[str],
+        labels: Labels,
+        asked: Sequence[Equation] = (),
+    ) -> None:
+        self.program, self.labels, self.asked = program, labels, asked
         self.names, self.prelude = Names(), Prelude()
         self.functions: list[str] = []
         self.host: dict[str, ir.HostStep] = {}
         self.dims = DimExpressions(())
         self.dims.symbol_names = {symbol: name for name, symbol in program.symbols.items()}
+        self.sizes = set(dm.solutions([b.dims for b in program.inputs]))  # known so far
         self.name = self.names.new(name if name.isidentifier() else "function")
         for buffer, wanted in zip(program.inputs, inputs):
             self.names.of(buffer, wanted)
@@ -205,10 +217,39 @@ class _Steps:
     def _bindstep(self, step: ir.BindStep) -> None:
         name = self.names.of(step.name)
         self.line(f"{name} = int({self.name(step.source)}[0])")
-        if isinstance(step.check, Bound):
-            self.line(f"if {name} < 0:")
-            self.line(f"    raise ValueError({step.check.refusal!r})")
         self.scopes[-1].add(step.name)
+        self.module.sizes.add(self.module.program.symbols[step.name])
+        self._look(step.check)
+
+    def _look(self, check: Any) -> None:
+        """Ask for what the sizes that are known by now must be."""
+        if isinstance(check, Bound):
+            dim = dm.Dim({(check.symbol,): 1})
+            self._ask([Condition(dim, "from", 0, refusal=check.refusal)], "")
+            self._look(check.check)
+        elif isinstance(check, SizeCheck):
+            self.ask_of([e for e in check.equations if symbols_around(e) <= self.module.sizes])
+
+    def ask_of(self, equations: Iterable[Equation]) -> None:
+        """Ask for what each of them asks for."""
+        for equation in equations:
+            found = conditions(equation)
+            if found is None:
+                raise KernelNotFoundError(
+                    f"numba.source: which sizes {equation.op.name} fits is more than can be "
+                    "printed; give dims that are equal the same name, or known sizes"
+                )
+            self._ask(found, equation.op.name)
+
+    def _ask(self, wanted: Iterable[Condition], op_name: str) -> None:
+        """Lines that look, once for what is asked for again in this block."""
+        for condition in wanted:
+            test = f"if not ({condition.text(self.size)}):"
+            if not self.has(test):
+                self.scopes[-1].add(test)
+                refusal = condition.refusal or f"{op_name} asks for sizes with {test[8:-2]}"
+                self.line(test)
+                self.line(f"    raise ValueError({refusal!r})")
 
     def _forstep(self, loop: ir.ForStep) -> None:
         first, extent = self._enter(loop), self.number(loop.extent)
@@ -290,6 +331,7 @@ class _Entry(_Steps):
             word = "axes" if buffer.strided else "elements"
             self.line(f'{name} = {word}({name}, "{name}", "{buffer.dtype}", {dims})')
         own.update(program.inputs, program.constants)
+        self.ask_of(self.module.asked)
 
     def is_here(self, buffer: Buffer, names: set[str]) -> bool:
         return all(map(self.has, names))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from phix.core import dims as dm
 from phix.core.errors import ArgumentError, KernelNotFoundError
-from phix.core.graph import Graph
+from phix.core.graph import Equation, Graph
 from phix.core.kernel_context import KernelContext
 from phix.core.places import CPU
 from phix.kernels.cpu import host_steps
 from phix.kernels.loops import nodes as ir
+from phix.kernels.numba.printed.conditions import equations_of
 from phix.kernels.numba.printed.functions import Reader
 from phix.kernels.numba.printed.module import Module
 from phix.kernels.report.explanation import Explanation
@@ -27,8 +28,15 @@ class Reading(Explanation):
     recorder = Reader
 
 
-def module_of(graph: Graph, name: str, contiguous: tuple[bool, ...] | None = None) -> Module:
+def module_of(
+    graph: Graph,
+    name: str,
+    contiguous: tuple[bool, ...] | None = None,
+    asked: Sequence[Equation] = (),
+) -> Module:
     """The module of a graph of primitives; ``contiguous`` says which inputs are.
+
+    The entry looks whether arguments have sizes that the equations of ``asked`` fit.
 
     Raises:
         KernelNotFoundError: a primitive has no kernel here.
@@ -40,17 +48,21 @@ def module_of(graph: Graph, name: str, contiguous: tuple[bool, ...] | None = Non
     for kernel, report in zip(kernels, found.report.kernels):
         held = sorted(found.record.held.get(kernel, ()), key=lambda e: order[e])
         labels[kernel] = tuple([e.op.name for e in held]), report.equations
-    return Module(found.program, name, [v.name for v in graph.inputs], labels)
+    return Module(found.program, name, [v.name for v in graph.inputs], labels, asked)
 
 
-def source(graph: Graph, name: str) -> str:
+def source(traced: Graph, graph: Graph, name: str) -> str:
     """The text of a module that needs NumPy and Numba alone, with an entry of that name.
 
+    ``graph`` is what ``traced`` became for engines, and asks for less of the sizes of arguments.
+
     Raises:
-        KernelNotFoundError: what Python runs, or code from outside phix, is a part of the graph.
+        KernelNotFoundError: what Python runs, or code from outside phix, is a part of the graph,
+            or it is not to be printed which sizes fit.
         ArgumentError: the graph holds large constants.
     """
-    module = module_of(graph, name)
+    known = set(dm.solutions([v.meta.dims for v in traced.inputs]))
+    module = module_of(graph, name, asked=equations_of(traced, known))
     for step in module.host.values():
         raise KernelNotFoundError(
             f"numba.source: {step.name} is run by Python or by a library, not by loops; leave it "
