@@ -86,6 +86,26 @@ def solved(a: Any, b: Any, start: Any) -> Any:
     return phix.scipy.sparse.linalg.cg(matrix, b, x0=start, tol=1e-7)[0]
 
 
+def pooled(x: Any, ids: Any) -> Any:
+    return phix.ops.segment_pool(x, ids.astype("int64"), "SUM")[0]
+
+
+def aligned(x: Any) -> Any:
+    label = (x.sum(0)[:, :1] * 0).astype("int64") + 1
+    return phix.ops.warpctc(x, label)[0]
+
+
+def by_margin(x: Any, label: Any) -> Any:
+    return phix.ops.margin_cross_entropy(x / 9, label.astype("int64"), True)[1]
+
+
+def in_tree(x: Any, w: Any, path: Any, code: Any) -> Any:
+    label, nodes = (x[:, 0] * 0).astype("int64"), (path * 2).astype("int64")
+    return phix.ops.hsigmoid_loss(
+        x, label, w, None, nodes, code.astype("int64"), num_classes=4, is_sparse=False
+    )[0]
+
+
 # A function, shapes that it takes, and shapes that it does not.
 CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {
     "average": (lambda x, w: pn.average(x, weights=w), [(5,), (5,)], [(5,), (1,)]),
@@ -142,6 +162,32 @@ CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {
     "a step of adam": (stepped, [(5,), (5,)], [(1,), (5,)]),
     "cg": (solved, [(3, 3), (3,), (3,)], [(1, 3), (3,), (3,)]),
     "cg from a start": (solved, [(3, 3), (3,), (3,)], [(3, 3), (3,), (1,)]),
+    "segment_pool": (pooled, [(3, 2), (3,)], [(1, 2), (3,)]),
+    "warpctc of no classes": (aligned, [(4, 2, 3)], [(0, 2, 0)]),
+    "margin_cross_entropy": (by_margin, [(3, 4), (3, 1)], [(3, 4), (1, 3)]),
+    "hsigmoid_loss": (
+        in_tree, [(2, 3), (4, 3), (2, 2), (2, 2)], [(2, 3), (4, 3), (1, 2), (2, 2)]),
+    "the bits of hsigmoid_loss": (
+        in_tree, [(2, 3), (4, 3), (2, 2), (2, 2)], [(2, 3), (4, 3), (2, 2), (1, 2)]),
+    "a quantile of none": (lambda x: pn.quantile(x, 0.5, axis=1), [(2, 3)], [(0, 0)]),
+    "gradient along one of two": (lambda x: pn.gradient(x)[1], [(3, 4)], [(1, 4)]),
+    "a symmetric solve": (
+        lambda a, b: linalg.solve(a, b, assume_a="sym"), [(3, 3), (3,)], [(1, 3), (3,)]),
+    "the rank of lstsq": (lambda x, y: pn.linalg.lstsq(x, y)[2], [(3, 2), (3, 2)],
+                          [(1, 2), (3, 2)]),
+    "welch with a window": (
+        lambda x, w: signal.welch(x, window=w, nperseg=4)[1], [(16,), (4,)], [(16,), (1,)]),
+    "a long window": (
+        lambda x, w: signal.stft(x, window=w, nperseg=4)[2].real, [(16,), (4,)], [(1,), (4,)]),
+    "istft": (lambda x: signal.istft(x, nperseg=4)[1], [(3, 4)], [(2, 4)]),
+    "map_coordinates": (
+        lambda x, p: phix.scipy.ndimage.map_coordinates(x, [p], 1), [(5,), (3,)], [(0,), (0,)]),
+    "multivariate_normal": (
+        lambda m, c: phix.random.multivariate_normal(key(0), m, c, method="svd"),
+        [(3,), (3, 3)], [(3,), (3, 1)]),
+    "smoothed labels of no classes": (
+        lambda x: nn.cross_entropy(x, (x.sum(1) * 0).astype("int64"), label_smoothing=0.1),
+        [(2, 3)], [(0, 0)]),
     "weights of classes, soft": (weighted_soft, [(2, 3), (3,)], [(2, 1), (3,)]),
 }  # fmt: skip
 
@@ -161,6 +207,16 @@ def test_what_known_sizes_are_refused_for_unknown_ones_are(name: str) -> None:
         with pytest.raises((ShapeError, ArgumentError, AttributeValueError)):
             call(*wrong)
     np.testing.assert_allclose(program(*given), function(*given), rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("function", [pn.squeeze, pn.cov, pn.corrcoef])
+def test_a_size_that_would_change_the_rank_is_refused(function: Callable[..., Any]) -> None:
+    program = phix.jit(function, input_spec=[phix.spec([-1, 4])])
+    assert function(numbers(1, 4)).ndim < function(numbers(3, 4)).ndim
+    for n in (3, 0):
+        np.testing.assert_allclose(program(numbers(n, 4)), function(numbers(n, 4)), rtol=2e-6)
+    with pytest.raises(ShapeError, match="size"):
+        program(numbers(1, 4))
 
 
 # -- whatever is made of it ------------------------------------------------------------------------

@@ -18,9 +18,11 @@ from phix.array_functions.numpy_arguments import (
     titled,
 )
 from phix.array_functions.numpy_arguments import with_dtype as cast
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.axes import axes_of, axis_of
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
+from phix.core.expectations import expect_none_of_one
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.places import as_place
 from phix.core.tensor import TensorBase
@@ -215,6 +217,10 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     """Without axes of size 1: all, or these."""
     x = tensor(a)
     ones = [i for i, d in enumerate(x.shape) if isinstance(d, int) and d == 1]
+    if axis is None:
+        refusal = f"squeeze: an unknown size of {x.meta} is 1; give the axes that go, or stay"
+        unknown = [d for d in x.meta.dims if not dm.is_known(d)]
+        x = expect_none_of_one(x, refusal, *unknown)
     axes = ones if axis is None else axes_of(axis, x.ndim)
     if any(i not in ones for i in axes):
         raise ShapeError(

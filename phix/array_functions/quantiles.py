@@ -22,7 +22,8 @@ from phix.array_functions.reductions import counted, in_floats, kept, max, min, 
 from phix.array_functions.sorting import sort
 from phix.core import dtypes as dt
 from phix.core.axes import axes_of
-from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.errors import AttributeValueError
+from phix.core.expectations import expect
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import Tracer
 from phix.core.weak import weak_kind
@@ -40,8 +41,9 @@ def _ordered(x: Any, axis: Any, has_middle: bool = False) -> tuple[Any, tuple[An
     count: Any = 1
     for i in axes:
         count = count * x.shape[i]
-    if isinstance(count, int) and not count and not has_middle:
-        raise ShapeError(f"a quantile of no elements: {x.meta} has none along axis {axis}")
+    if not has_middle:
+        refusal = f"a quantile of no elements: {x.meta} has none along axis {axis}"
+        x = expect(x, refusal, count - 1)
     rows = ops.transpose(x, [*rest, *axes]) if x.ndim else x
     rows = sort(ops.reshape(rows, (*(x.shape[i] for i in rest), count)))
     return rows, tuple(1 if i in axes else x.shape[i] for i in range(x.ndim))

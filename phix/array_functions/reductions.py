@@ -174,13 +174,15 @@ def average(
     x = floating(a)
     w = ops.full_like(x, 1) if weights is None else floating(weights)
     refusal = (
-        f"average: weights have the shape of a, or are 1-d along axis, found {w.meta} for {x.meta} "
-        f"and axis {axis}"
+        f"average: weights have the shape of a, or its sizes along axis, found {w.meta} for "
+        f"{x.meta} and axis {axis}"
     )
-    if axis is not None and w.ndim == 1 and x.ndim != 1:
-        (at,) = axes_of(axis, x.ndim)
-        w = expect_dims(w, refusal, (x.shape[at],))
-        w = ops.expand(ops.reshape(w, tuple(-1 if i == at else 1 for i in range(x.ndim))), x.shape)
+    if axis is not None and w.ndim != x.ndim:
+        at, dims = axes_of(axis, x.ndim), x.meta.dims
+        w = expect_dims(w, refusal, tuple(dims[i] for i in at))
+        w = ops.transpose(w, sorted(range(w.ndim), key=at.__getitem__))
+        w = ops.reshape(w, tuple(d if i in at else 1 for i, d in enumerate(dims)))
+        w = ops.expand(w, x.shape)
     w = expect_dims(w, refusal, x.meta.dims)
     total = sum(w, axis, keepdims=keepdims)
     found = sum(x * w, axis, keepdims=keepdims) / total

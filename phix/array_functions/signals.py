@@ -160,14 +160,14 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     steps = steps * len(axes) if len(steps) == 1 else steps
     if len(steps) != len(axes):
         raise ArgumentError(f"gradient: {len(axes)} axes, found {len(varargs)} distances")
+    for at in axes:  # of all before any: a program may take the slopes along one of them alone
+        refusal = f"gradient: at least {edge_order + 1} samples along axis {at}, found {x.meta}"
+        x = expect(x, refusal, x.meta.dims[at] - (edge_order + 1))
     found = [_slopes(x, at, operand(step), edge_order) for at, step in zip(axes, steps)]
     return found[0] if len(found) == 1 else tuple(found)
 
 
 def _slopes(x: Any, at: int, step: Any, order: int) -> Any:
-    size = x.shape[at]
-    if isinstance(size, int) and size < order + 1:
-        raise ShapeError(f"gradient: at least {order + 1} samples along axis {at}, found {x.meta}")
     low, middle, high = (_cut(x, at, *ends) for ends in ((0, -2), (1, -1), (2, None)))
     if getattr(step, "ndim", 0) == 1:
         apart, is_even = _distances(x, at, step)

@@ -10,6 +10,7 @@ from phix.array_functions.numpy_arguments import floating, with_dtype
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ShapeError
+from phix.core.expectations import expect_none_of_one
 
 Function = Callable[..., Any]
 
@@ -49,8 +50,10 @@ def cov(
             norm = total - less * ops.sum(w * weights[-1]) / total
         norm = ops.maximum(norm, 0)
         found = ops.matmul(away * w, conj(ops.transpose(away, [1, 0]))) / norm
-    is_one = isinstance(x.shape[0], int) and x.shape[0] == 1
-    return ops.reshape(found, ()) if is_one else found
+    if dm.is_one(rows := x.meta.dims[0]):
+        return ops.reshape(found, ())
+    refusal = f"covariances of 1 variable have no axes, found {x.meta}; say so of its size"
+    return expect_none_of_one(found, refusal, rows)
 
 
 def _freedom(count: Any) -> Any:

@@ -33,6 +33,12 @@ def expect_equal(x: Any, refusal: str, *pairs: tuple[DimLike, DimLike]) -> Any:
     return expect(x, refusal, *[d for a, b in pairs for d in (a - b, b - a)])
 
 
+def expect_none_of_one(x: Any, refusal: str, *sizes: DimLike) -> Any:
+    """As :func:`expect`, for sizes none of which is 1: axes of one element are left out there, and
+    a program gives results of one rank."""
+    return expect(x, refusal, *[(d - 1) * (d - 1) - 1 for d in sizes])
+
+
 def expect_dims(x: Any, refusal: str, dims: Shape) -> Any:
     """As :func:`expect`, for a tensor that turns out to have those dims; from here on it has."""
     if x.ndim != len(dims):

@@ -8,7 +8,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core.annotations import FloatLike
 from phix.core.errors import ArgumentError, ShapeError
-from phix.core.expectations import expect_dims
+from phix.core.expectations import expect, expect_dims
 from phix.core.given import takes
 from phix.core.index_ranges import IndexRange, as_int64, check
 from phix.core.tensor import Tensor, TensorLike
@@ -318,12 +318,18 @@ def cross_entropy(
         number = _without_axis(target, axis) if target.ndim == scores.ndim else target
         number, counts = _class_numbers("cross_entropy", scores, number, ignore_index, axis)
         counts = ops.unsqueeze(counts, [axis])
-        target = _moved_last_to(ops.one_hot(number, scores.shape[axis]), axis)
-        target = target.astype(scores.dtype)
+        target = _targets(scores, number, axis)
     if not is_zero(label_smoothing):
         target = (1 - label_smoothing) * target + label_smoothing / _size(scores, axis)
     loss = _soft(scores, target, weight, counts, reduction, axis, use_softmax)
     return _without(loss, axis, keepdim)
+
+
+def _targets(scores: Any, number: Any, axis: int) -> Any:
+    """Hard labels as soft ones."""
+    refusal = f"cross_entropy: input {scores.meta} must have a class along axis {axis}"
+    target = _moved_last_to(ops.one_hot(number, scores.shape[axis]), axis).astype(scores.dtype)
+    return expect(target, refusal, scores.meta.dims[axis] - 1)
 
 
 def _check_classes(name: str, scores: Any, axis: int) -> None:

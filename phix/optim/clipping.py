@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from phix import ops
+from phix.core import dims as dm
+from phix.core import dtypes as dt
 from phix.core.errors import ShapeError
 from phix.core.given import takes
 from phix.optim.base import (
@@ -88,15 +90,21 @@ def clip_by_block_rms(threshold: float) -> GradientTransformationExtraArgs:
 
 def _unit_norm(x: Any, axis: Any) -> Any:
     """The norm of what leads to one unit: of all axes but the last, of vectors of all."""
-    if axis is None:
-        wide_axes = sum(1 for d in x.shape if not (isinstance(d, int) and d == 1))
-        if wide_axes > 1 and x.ndim > 5:
-            raise ShapeError(f"axis is needed for a parameter of {x.ndim} axes, found {x.meta}")
-        if wide_axes <= 1:
-            axis = tuple(range(x.ndim))
-        else:
-            axis = 0 if x.ndim <= 3 else tuple(range(x.ndim - 1))
-    return root(ops.sum(square(wide(x)), axis, keepdim=True))
+    squares = square(wide(x))
+    if axis is not None:
+        return root(ops.sum(squares, axis, keepdim=True))
+    most = sum(not dm.is_one(d) for d in x.meta.dims)
+    of_all = ops.sum(squares, tuple(range(x.ndim)), keepdim=True)
+    if most <= 1:
+        return root(of_all)
+    if x.ndim > 5:
+        raise ShapeError(f"axis is needed for a parameter of {x.ndim} axes, found {x.meta}")
+    of_unit = ops.sum(squares, 0 if x.ndim <= 3 else tuple(range(x.ndim - 1)), keepdim=True)
+    if sum(dm.is_known(d) and d != 1 for d in x.meta.dims) > 1:
+        return root(of_unit)
+    # which of unknown sizes are 1, a call tells
+    axes = sum((dm.minimum(d - 1, 1) for d in x.meta.dims), start=0)
+    return root(ops.where(ops.full((), axes, dt.int64) <= 1, of_all, of_unit))
 
 
 @takes(clipping=NUMBER, eps=NUMBER)

@@ -14,6 +14,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import ShapeError
+from phix.core.expectations import expect
 from phix.core.meta import MetaTensor
 from phix.primitives.lengths import (
     as_int,
@@ -57,15 +58,19 @@ def centred(x: Any) -> tuple[Any, Any]:
 
 
 # -- warpctc -----------------------------------------------------------------------------------
+def _blank_refusal(blank: int, classes: Any) -> str:
+    return f"blank must be the number of one of the {dm.dim_text(classes)} classes, found {blank}"
+
+
 def _check_blank(blank: int, classes: Any) -> None:
     if blank < 0 or (isinstance(classes, int) and blank >= classes):
-        raise ShapeError(
-            f"blank must be the number of one of the {dm.dim_text(classes)} classes, found {blank}"
-        )
+        raise ShapeError(_blank_refusal(blank, classes))
 
 
 def _of_blank(score: Any, blank: int) -> Any:
     """The last axis at blank, kept as 1; with classes unknown a program raises if it is none."""
+    classes = score.meta.dims[-1]
+    score = expect(score, _blank_refusal(blank, classes), classes - 1 - blank)
     return ops.reshape(score[..., blank : blank + 1], (*score.meta.dims[:-1], 1))
 
 

@@ -10,6 +10,7 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.attrs import as_dim
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+from phix.core.expectations import expect_dims
 from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.primitives.distributions import check_one_key
@@ -23,10 +24,13 @@ def _check_labels(rows: dm.DimLike, label: MetaTensor) -> None:
     """Class numbers [n] or [n, 1]."""
     if dt.kind(label.dtype) != "int":
         raise DTypeError(f"label holds class numbers, found {label}; cast it to int64")
-    wanted = (rows, 1)[: label.ndim]
-    if label.ndim not in (1, 2) or not all(map(dm.may_equal, label.dims, wanted)):
-        n = dm.dim_text(rows)
-        raise ShapeError(f"label must be [{n}] or [{n}, 1], found {label}")
+    if label.ndim not in (1, 2) or not all(map(dm.may_equal, label.dims, (rows, 1))):
+        raise ShapeError(_label_refusal(rows, label))
+
+
+def _label_refusal(rows: dm.DimLike, label: MetaTensor) -> str:
+    n = dm.dim_text(rows)
+    return f"label must be [{n}] or [{n}, 1], found {label}"
 
 
 def _check_matrix(x: MetaTensor, name: str, shape: str) -> None:
@@ -36,6 +40,8 @@ def _check_matrix(x: MetaTensor, name: str, shape: str) -> None:
 
 def _nearest(label: Any, rows: dm.DimLike, classes: Any) -> Any:
     """Labels as int64 [n, 1], one that is no class as the nearest."""
+    # the other way round, [1, n], there are as many
+    label = expect_dims(label, _label_refusal(rows, label.meta), (rows, 1)[: label.ndim])
     number = ops.reshape(as_int64(label), (rows, 1))
     return ops.minimum(ops.maximum(number, 0), classes - 1)
 
@@ -119,11 +125,24 @@ def hsigmoid_loss_meta(
         )
     if (path is None) != (code is None):
         raise AttributeValueError("path and code describe one tree; give both, or neither")
-    for name, given in (("path", path), ("code", code)):
-        if given is not None and (given.ndim != 2 or dt.kind(given.dtype) != "int"):
-            raise ShapeError(f"{name} must be ints [n, length], found {given}")
+    if path is not None:
+        _check_tree(x.dims[0], path, code)
+    if dm.is_zero(w.dims[0]):
+        raise ShapeError(f"w must have a row for a node, found {w}")
     length = (num_classes - 1).bit_length() if path is None else path.dims[1]
     return x.with_dims((x.dims[0], 1)), x.with_dims((x.dims[0], length)), w
+
+
+def _check_tree(rows: dm.DimLike, path: MetaTensor, code: MetaTensor) -> None:
+    """The nodes and the bits on the way to each row's class."""
+    for name, given in (("path", path), ("code", code)):
+        if (
+            given.ndim != 2
+            or dt.kind(given.dtype) != "int"
+            or not all(map(dm.may_equal, given.dims, (rows, path.dims[1])))
+        ):
+            wanted = dm.shape_text((rows, path.dims[-1] if path.ndim else -1))
+            raise ShapeError(f"{name} must be ints [n, length], {wanted} here, found {given}")
 
 
 @rules.indices("hsigmoid_loss")

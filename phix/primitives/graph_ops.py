@@ -13,6 +13,7 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.attrs import as_dim
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+from phix.core.expectations import expect_dims
 from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.primitives.lengths import as_int
@@ -208,9 +209,8 @@ def segment_pool_attrs(x: Any, segment_ids: Any, pooltype: str) -> Any:
 def segment_pool(x: Any, segment_ids: Any, pooltype: str) -> Any:
     """There are as many segments as the largest number says, so the size depends on the data."""
     check_index("segment_ids", segment_ids.meta)
-    if not dm.may_equal(_rows(x, "x"), segment_ids.meta.dims[0]):
-        raise ShapeError(f"each row of x has a segment, found {x.meta} and {segment_ids.meta}")
-    ids = as_int64(segment_ids)
+    refusal = f"each row of x has a segment, found {x.meta} and {segment_ids.meta}"
+    ids = as_int64(expect_dims(segment_ids, refusal, (_rows(x, "x"),)))
     none = ops.full((1,), -1, dt.int64)
     size = as_dim(ops.max(ops.concat([ids, none], 0)) + 1, largest=True)
     # what is in no segment is put into one more, behind all others

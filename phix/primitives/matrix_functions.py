@@ -11,7 +11,8 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.errors import AttributeValueError
+from phix.core.expectations import expect_equal
 from phix.primitives.control_flow import looped
 from phix.primitives.linalg import adjoint, check_matrix, check_square, identity
 from phix.primitives.pointwise import conj
@@ -135,8 +136,8 @@ def lstsq(x: Any, y: Any, rcond: Any, driver: str) -> Any:
         raise AttributeValueError(f"driver must be one of {', '.join(_DRIVERS)}, found {driver!r}")
     check_matrix(x)
     check_matrix(y, "y")
-    if not dm.may_equal(x.meta.dims[-2], y.meta.dims[-2]):
-        raise ShapeError(f"y must have as many rows as x, found {x.meta} and {y.meta}")
+    refusal = f"y must have as many rows as x, found {x.meta} and {y.meta}"
+    x = expect_equal(x, refusal, (x.meta.dims[-2], y.meta.dims[-2]))
     rows, columns = x.meta.dims[-2:]
     real = dt.real_dtype(x.dtype)
     rank, values = ops.full((0,), 0, dt.int32), ops.full((0,), 0, real)

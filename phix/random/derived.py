@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from phix import ops
-from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.annotations import DTypeLike, IntArrayLike
 from phix.core.errors import DTypeError, ShapeError
+from phix.core.expectations import expect_dims
 from phix.core.given import Kind, at_least, entries, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.random.draws import as_chance, bernoulli, exponential, normal, of_uniform
@@ -298,13 +298,14 @@ def multivariate_normal(
     (5, 2)
     """
     (middle,), (matrix,) = shaped(None, dtype, mean), shaped(None, dtype, cov)
-    if middle.ndim < 1 or matrix.ndim < 2 or not all(
-        dm.may_equal(d, middle.meta.dims[-1]) for d in matrix.meta.dims[-2:]
-    ):  # fmt: skip
-        raise ShapeError(
-            f"multivariate_normal takes mean [..., n] and cov [..., n, n], found {middle.meta} and "
-            f"{matrix.meta}"
-        )
+    refusal = (
+        f"multivariate_normal takes mean [..., n] and cov [..., n, n], found {middle.meta} and "
+        f"{matrix.meta}"
+    )
+    if middle.ndim < 1 or matrix.ndim < 2:
+        raise ShapeError(refusal)
+    size = middle.meta.dims[-1]
+    matrix = expect_dims(matrix, refusal, (*matrix.meta.dims[:-2], size, size))
     if method == "cholesky":
         factor = ops.cholesky(matrix, False)
     elif method == "eigh":
@@ -320,7 +321,7 @@ def multivariate_normal(
 
 def _lead(mean: Any, factor: Any) -> Any:
     """The dims in front that a mean and a factor have together."""
-    like = ops.broadcast_tensors([mean[..., 0], factor[..., 0, 0]])[0]
+    like = ops.broadcast_tensors([ops.sum(mean, [-1]), ops.sum(factor, [-2, -1])])[0]
     return like.meta.dims
 
 

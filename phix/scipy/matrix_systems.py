@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from phix import ops
-from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.errors import ArgumentError, ShapeError
+from phix.core.errors import ArgumentError
+from phix.core.expectations import expect_dims
 from phix.core.given import FLAG, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.linalg import solve_triangular as _solve_triangular
@@ -18,9 +18,9 @@ IGNORED = {"overwrite_a": FLAG, "overwrite_b": FLAG, "check_finite": FLAG}
 
 def square(a: Any, what: str) -> Any:
     found = matrices(a)
-    if not dm.may_equal(*found.meta.dims[-2:]):
-        raise ShapeError(f"{what} must hold square matrices, [..., n, n], found {found.meta}")
-    return found
+    refusal = f"{what} must hold square matrices, [..., n, n], found {found.meta}"
+    *lead, rows, _ = found.meta.dims
+    return expect_dims(found, refusal, (*lead, rows, rows))
 
 
 def alike(a: Any, b: Any) -> tuple[Any, Any]:

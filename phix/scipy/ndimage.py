@@ -15,6 +15,7 @@ from phix.core import dtypes as dt
 from phix.core.conversion import common_dtype, owned_tensor
 from phix.core.dims import Dim
 from phix.core.errors import DTypeError, ShapeError, described
+from phix.core.expectations import expect
 from phix.core.faces import face
 from phix.core.given import Kind, is_int, one_of, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
@@ -151,10 +152,8 @@ def _coordinates(given: Any, rank: int) -> list[Any]:
 
 def _image(given: Any) -> Any:
     image = given if isinstance(given, TensorBase) else owned_tensor(given)
-    if not image.ndim or any(dm.is_zero(n) for n in image.shape):
-        raise ShapeError(
-            f"map_coordinates: input must have axes, each of elements, found {image.meta}"
-        )
+    refusal = f"map_coordinates: input must have axes, each of elements, found {image.meta}"
+    image = expect(image, refusal, *(n - 1 for n in image.meta.dims or (0,)))
     if dt.kind(image.dtype) == "bool":
         raise DTypeError(f"map_coordinates: input must be numbers, found {image.meta}; cast it")
     return image

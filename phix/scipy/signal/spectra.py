@@ -13,7 +13,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import common_dtype, owned_tensor
 from phix.core.errors import ArgumentError, ShapeError
-from phix.core.expectations import expect
+from phix.core.expectations import expect, expect_equal
 from phix.core.given import FLAG, INT, NONE, SIZE, Kind, one_of, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 from phix.fft.arguments import axes_of, fitted
@@ -84,16 +84,23 @@ def _cutting(name: str, window: Any, sizes: tuple[Any, ...], n: Any, dtype: Any)
                 f"{name}: window must be a name or [nperseg] real, found {points.meta}"
             )
         count = points.meta.dims[0]
-        if nperseg is not None and not dm.may_equal(count, nperseg):
-            raise ShapeError(f"{name}: window {points.meta} has not the nperseg {nperseg} points")
-        if _is_below(n, count):
-            raise ShapeError(f"{name}: window {points.meta} is longer than the signal, of {n}")
+        of, refusal = points.meta, f"{name}: window {points.meta} has not the nperseg"
+        if nperseg is not None:
+            points = expect_equal(points, f"{refusal} {nperseg} points", (count, nperseg))
+        refusal = f"{name}: window {of} is longer than the signal, of {dm.dim_text(n)}"
+        points = expect(points, refusal, n - count)
     overlap = count // 2 if noverlap is None else noverlap
     size = count if nfft is None else nfft
-    if _is_below(size, count):
-        raise ArgumentError(f"{name}: nfft must be {count}, as nperseg is, or more, found {nfft}")
-    if not _is_below(overlap, count) and dm.is_known(overlap, count):
-        raise ArgumentError(f"{name}: noverlap must be less than nperseg {count}, found {overlap}")
+    asked = {
+        f"nfft must be {dm.dim_text(count)}, as nperseg is, or more, found {nfft}": size - count,
+        f"noverlap must be less than nperseg {dm.dim_text(count)}, found {overlap}": (
+            count - 1 - overlap
+        ),
+    }
+    for said, from_zero in asked.items():
+        if dm.is_known(from_zero) and from_zero < 0:
+            raise ArgumentError(f"{name}: {said}")
+        points = expect(points, f"{name}: {said}", from_zero)
     return _Cutting(ops.cast(points, dt.real_dtype(dtype)), count, count - overlap, size)
 
 
