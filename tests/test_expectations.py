@@ -209,6 +209,53 @@ def test_what_known_sizes_are_refused_for_unknown_ones_are(name: str) -> None:
     np.testing.assert_allclose(program(*given), function(*given), rtol=2e-6, atol=1e-6)
 
 
+# -- of which nothing is computed ------------------------------------------------------------------
+def halved(x: Any) -> Any:
+    """Linear: no derivative needs what it gives."""
+    return phix.ops.avg_pool2d(x, [2, 2]).sum()
+
+
+def of_equal_dims(x: Any) -> Any:
+    return phix.ops.add_n([x, x[:, :, :2]]).sum()
+
+
+def choice_of(x: Any) -> Any:
+    return phix.cond(x.sum() > 0, halved, lambda x: x.sum(), x)
+
+
+# A transformation of which the program holds no call of the function itself, and a bad shape.
+UNCALLED: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "grad": (phix.grad(halved), (1, 1, 1, 2)),
+    "grad of what broadcasting would answer": (phix.grad(of_equal_dims), (1, 1, 3, 2)),
+    "hessian": (phix.hessian(lambda x: halved(x) ** 2), (1, 1, 1, 2)),
+    "jvp": (lambda x: phix.jvp(halved, (x,), (x,))[1], (1, 1, 1, 2)),
+    "linearize": (lambda x: phix.linearize(halved, x)[1](x), (1, 1, 1, 2)),
+    "vmap of grad": (
+        lambda x: phix.vmap(phix.grad(lambda v: halved(v[None])))(x), (1, 1, 1, 2)),
+    "grad of checkpoint": (phix.grad(phix.checkpoint(halved)), (1, 1, 1, 2)),
+    "grad of jit": (phix.grad(phix.jit(halved)), (1, 1, 1, 2)),
+    "jit of grad": (phix.jit(phix.grad(halved)), (1, 1, 1, 2)),
+    "grad of cond": (phix.grad(choice_of), (1, 1, 1, 2)),
+    "grad of scan": (
+        phix.grad(lambda x: phix.scan(lambda c, v: (c + halved(v[None]), None), 0.0, x)[0]),
+        (1, 1, 1, 2)),
+    "a part of what is computed": (lambda x: (halved(x), x.sum())[1], (1, 1, 1, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNCALLED)
+def test_a_call_of_which_a_program_needs_no_result_is_refused(name: str) -> None:
+    function, bad = UNCALLED[name]
+    program = any_size(function, 1, [4])
+    for n in (2, 1, 2):
+        given = numbers(n, 1, 2, 2)
+        np.testing.assert_allclose(program(given), function(given), rtol=2e-6)
+    with pytest.raises(ShapeError):
+        function(numbers(*bad))
+    with pytest.raises(ShapeError):
+        program(numbers(*bad))
+
+
 @pytest.mark.parametrize("function", [pn.squeeze, pn.cov, pn.corrcoef])
 def test_a_size_that_would_change_the_rank_is_refused(function: Callable[..., Any]) -> None:
     program = phix.jit(function, input_spec=[phix.spec([-1, 4])])

@@ -51,6 +51,12 @@ class Interpreter:
     def examine(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
         """Check a call that comes from the user, where ``process`` would not find it wrong."""
 
+    def ask(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
+        """Have the program that is being made, if one is, look at the sizes of a call that it may
+        not hold as it is: of which it takes a derivative alone, or a part."""
+        if self.parent is not None:
+            self.parent.ask(op, inputs, attrs)
+
     def process_donated(
         self, op: Op, inputs: Any, attrs: Any, donated: tuple[int, ...], end: Callable[[], None]
     ) -> Any:

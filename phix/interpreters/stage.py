@@ -23,6 +23,7 @@ from phix.core.graph import (
     Literal,
     Source,
     Variable,
+    flat,
     graphs_in,
     is_effect,
     map_entries,
@@ -72,6 +73,10 @@ class StageTracer(Tracer):
 _meta = attrgetter("meta")
 
 
+def _unnamed(meta: MetaTensor) -> Variable:
+    return Variable("", meta)
+
+
 def _check_alike(rewrite: str, what: str, meta: MetaTensor, found: MetaTensor) -> None:
     """That what a rewrite makes of a call has its dtype and dims: else all behind it is wrong."""
     is_alike = found.dtype == meta.dtype and found.ndim == meta.ndim
@@ -94,6 +99,8 @@ class Staging(Interpreter):
         # is the same dim.
         self.sizes: dict[Any, tuple[TensorBase, DimLike]] = {}
         self.sized: dict[Any, tuple[tuple[Any, ...], Any]] = {}
+        # Calls that are none of the equations, or none that is kept, whose sizes are looked at.
+        self.asked: dict[Any, Equation] = {}
         # While a graph is replayed: what overrides the user's line, and which equation it is.
         self.source: Source | None = None
         self.replayed: Equation | None = None
@@ -111,6 +118,7 @@ class Staging(Interpreter):
         atoms = map_entries(self.atom, inputs)
         metas = self._known(op, atoms, attrs) or infer(op, map_entries(_meta, atoms), attrs)
         if op.is_written_out and op.decomposition is not None:
+            self.ask(op, inputs, attrs)
             return self.written_out(op, inputs, attrs)
         if op.has_graphs and any(g.own_sizes for g in graphs_in(attrs)):
             assert op.decomposition is not None  # others keep such sizes inside
@@ -124,6 +132,22 @@ class Staging(Interpreter):
         self.equations.append(Equation(op, atoms, attrs, outputs, source))
         tracers = map_entries(lambda v: StageTracer(self, v, source), outputs)
         return tracers if len(tracers) > 1 else tracers[0]
+
+    def ask(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
+        metas = map_entries(_meta, inputs)
+        self.note(Equation(op, map_entries(_unnamed, metas), attrs, (), user_source()))
+
+    def note(self, equation: Equation) -> None:
+        """Have an equation's sizes looked at, in the outermost graph that is being made."""
+        metas = map_entries(_meta, equation.inputs)
+        if all(m.is_static() for m in flat(metas)):
+            return
+        if equation.op.has_graphs:  # what is in them may be in no program, as it is
+            for inner in (e for g in graphs_in(equation.attrs) for e in g.equations):
+                self.note(inner)
+            return
+        (*_, outermost) = (self, *_stages_from(self.parent))
+        outermost.asked.setdefault((equation.op.name, metas, equation.attrs), equation)
 
     def _known(
         self, op: Op, atoms: tuple[Any, ...], attrs: tuple[Any, ...]
@@ -193,13 +217,20 @@ class Staging(Interpreter):
         return known.variable
 
 
-def _stages_up_to(outer: Staging) -> Iterator[Staging]:
-    """The graphs that are being made, from the innermost to ``outer``."""
-    here: Interpreter | None = context.current()
-    while here is not None and here is not outer:
+def _stages_from(here: Interpreter | None) -> Iterator[Staging]:
+    """The graphs that are being made, from an interpreter on to the outermost."""
+    while here is not None:
         if isinstance(here, Staging):
             yield here
         here = here.parent
+
+
+def _stages_up_to(outer: Staging) -> Iterator[Staging]:
+    """The graphs that are being made, from the innermost to ``outer``."""
+    for stage in _stages_from(context.current()):
+        if stage is outer:
+            break
+        yield stage
     yield outer
 
 
@@ -237,7 +268,14 @@ def trace(
             stage.atom(o if isinstance(o, TensorBase) else stage.own(o, None)) for o in outs
         )
     graph = Graph(inputs, tuple(stage.constants.values()), tuple(stage.equations), outputs)
-    return finish(graph)
+    made = finish(graph)
+    live = set(map(id, made.equations))
+    for equation in graph.equations:
+        if id(equation) not in live:
+            stage.note(equation)
+    if stage.asked:
+        made.memo["asked"] = tuple(stage.asked.values())
+    return made
 
 
 def _input_names(names: Sequence[str], count: int) -> list[str]:
