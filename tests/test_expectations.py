@@ -160,6 +160,13 @@ CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {
     "classes of images": (hard, [(2, 3, 4, 5), (2, 4, 5)], [(2, 3, 4, 5), (2, 5, 4)]),
     "weights of classes": (weighted, [(2, 3), (3,)], [(2, 3), (1,)]),
     "a step of adam": (stepped, [(5,), (5,)], [(1,), (5,)]),
+    "compress": (
+        lambda x: pn.compress(np.ones(3, bool), x), [(5,)], [(2,)]),
+    "weights of gaussian_kde": (
+        lambda x, w: phix.scipy.stats.gaussian_kde(x, weights=w)(np.ones(2, "f")),
+        [(5,), (5,)], [(5,), (1,)]),
+    "average over two axes": (
+        lambda x, w: pn.average(x, (0, 2), w), [(3, 2, 4), (3, 4)], [(3, 2, 4), (1, 4)]),
     "cg": (solved, [(3, 3), (3,), (3,)], [(1, 3), (3,), (3,)]),
     "cg from a start": (solved, [(3, 3), (3,), (3,)], [(3, 3), (3,), (1,)]),
     "segment_pool": (pooled, [(3, 2), (3,)], [(1, 2), (3,)]),
@@ -207,6 +214,37 @@ def test_what_known_sizes_are_refused_for_unknown_ones_are(name: str) -> None:
         with pytest.raises((ShapeError, ArgumentError, AttributeValueError)):
             call(*wrong)
     np.testing.assert_allclose(program(*given), function(*given), rtol=2e-6, atol=1e-6)
+
+
+# Functions of what may be empty, and shapes that they take.
+EMPTY: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "norm, inf": (lambda x: pn.linalg.norm(x, np.inf), [(0,), (3,)]),
+    "norm of matrices, 1": (lambda x: pn.linalg.norm(x, 1), [(3, 0), (3, 4), (0, 4)]),
+    "norm of matrices, 2": (lambda x: pn.linalg.norm(x, 2), [(0, 4), (3, 4), (3, 0)]),
+    "norm of matrices, inf": (lambda x: pn.linalg.norm(x, np.inf), [(0, 4), (3, 4)]),
+    "logsumexp": (
+        lambda x: phix.scipy.special.logsumexp(x, axis=0, b=x), [(0, 3), (2, 3), (2, 0)]),
+    "logsumexp of all": (lambda x: phix.scipy.special.logsumexp(x, b=x), [(2, 0), (0, 3), (2, 3)]),
+    "histogram": (lambda x: pn.histogram(x, bins=4)[1], [(0,), (3,)]),
+    "its counts": (lambda x: pn.histogram(x, bins=4)[0], [(0,), (3,)]),
+    "resize": (lambda x: pn.resize(x, (2, 3)), [(0,), (4,), (9,)]),
+    "resize to sizes": (lambda x: pn.resize(np.ones(3, "f"), (x.shape[0], 2)), [(0,), (4,)]),
+    "digitize": (lambda x: pn.digitize(np.ones(3, "f"), x), [(0,), (4,), (1,)]),
+    "digitize, down": (lambda x: pn.digitize(np.ones(3, "f"), -x), [(0,), (4,)]),
+    "compress": (lambda x: pn.compress(np.ones(2, bool), x), [(2,), (5,)]),
+    "compress none": (lambda x: pn.compress(x > 0.3, x, axis=0), [(0,), (5,)]),
+    "extract": (lambda x: pn.extract(x > 0.3, x), [(0, 3), (2, 3), (2, 0)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_what_known_sizes_are_taken_for_unknown_ones_are(name: str) -> None:
+    function, shapes = EMPTY[name]
+    program = any_size(function, 1, [len(shapes[0])])
+    for shape in shapes:
+        found, wanted = program(numbers(*shape)), function(numbers(*shape))
+        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_allclose(found, wanted, rtol=2e-6)
 
 
 # -- of which nothing is computed ------------------------------------------------------------------

@@ -22,6 +22,7 @@ from phix.core.errors import (
     DTypeError,
     ShapeError,
 )
+from phix.core.expectations import never_empty
 from phix.core.tensor import TensorBase
 
 Function = Callable[..., Any]
@@ -117,13 +118,9 @@ def resize(a: Any, new_shape: Any) -> Any:
     count: Any = 1
     for d in wanted:
         count = count * d
-    if isinstance(x.shape[0], int) and not x.shape[0]:
-        return ops.full(wanted, 0, x.dtype)
-    size: Any = x.shape[0]
+    size: Any = dm.maximum(x.meta.dims[0], 1)
     number = ops.remainder(ops.arange(0, count, 1, dt.int64), size)
-    return ops.reshape(ops.gather(x, number, 0), wanted) if count != 0 else ops.full(
-        wanted, 0, x.dtype
-    )  # fmt: skip
+    return ops.reshape(ops.gather(never_empty(x, 0, [0]), number, 0), wanted)
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:

@@ -14,6 +14,7 @@ from phix.array_functions.sorting import is_rising, searchsorted
 from phix.core import dtypes as dt
 from phix.core.attrs import beneath, is_traced
 from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.expectations import never_empty
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import TensorBase
 
@@ -42,16 +43,22 @@ def _edges(name: str, x: Any, bins: Any, ends: Any) -> Any:
     values = floating(x)
     if ends is not None:
         low, high = (tensor(v).astype(values.dtype) for v in ends)
-    elif isinstance(values.size, int) and not values.size:
-        low, high = (ops.full((), v, values.dtype) for v in (0.0, 1.0))
     else:
-        low, high = ops.min(values), ops.max(values)
+        low, high = _least_and_greatest(ops.reshape(values, [-1]))
     _check_ends(name, low, high)
     is_point = low == high
     low, high = ops.where(is_point, low - 0.5, low), ops.where(is_point, high + 0.5, high)
     part = ops.arange(0, bins + 1, 1, dt.int64).astype(values.dtype) / bins
     # as np.linspace: the last edge is exact
     return ops.where(part == 1, high, low + (high - low) * part)
+
+
+def _least_and_greatest(values: Any) -> tuple[Any, Any]:
+    """Those of a vector: 0 and 1 of none."""
+    low = ops.min(never_empty(values, math.inf, [0]))
+    high = ops.max(never_empty(values, -math.inf, [0]))
+    is_empty = ops.full((), values.meta.dims[0], dt.int64) == 0
+    return ops.where(is_empty, 0.0, low), ops.where(is_empty, 1.0, high)
 
 
 def _check_ends(name: str, low: Any, high: Any) -> None:

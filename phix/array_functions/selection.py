@@ -7,9 +7,9 @@ from typing import Any
 
 from phix import ops
 from phix.array_functions.numpy_arguments import refuse, tensor
-from phix.core import dims as dm
 from phix.core.axes import axis_of
 from phix.core.errors import ShapeError
+from phix.core.expectations import expect
 
 Function = Callable[..., Any]
 
@@ -40,11 +40,8 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     at = axis_of(axis, x.ndim)
     if chosen.ndim != 1:
         raise ShapeError(f"compress: condition must have one axis, found {chosen.meta}")
-    have, size = chosen.shape[0], x.shape[at]
-    if not dm.is_known(have, size):
-        return x[(slice(None),) * at + (chosen != 0,)]
-    if have > size:
-        raise ShapeError(f"compress: condition {chosen.meta} is longer than axis {at} of {x.meta}")
+    refusal = f"compress: condition {chosen.meta} is longer than axis {at} of {x.meta}"
+    chosen = expect(chosen, refusal, x.meta.dims[at] - chosen.meta.dims[0])
     return ops.gather(x, flatnonzero(chosen), at)
 
 

@@ -173,10 +173,9 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
         raise AttributeValueError(f"digitize: bins go up or down, found {bins!r:.80}")
     side = "left" if right else "right"
     up = searchsorted(edges, values, side)
-    if dm.is_zero(edges.meta.dims[0]):
-        return up
     down = edges.shape[0] - searchsorted(ops.flip(edges, [0]), values, side)
-    return ops.where(edges[0] > edges[-1], down, up)
+    goes_down = ops.any(edges[:1] > edges[-1:])  # not where there is none
+    return ops.where(goes_down, down, up)
 
 
 NAMES: dict[str, Function] = {

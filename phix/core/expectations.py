@@ -7,6 +7,7 @@ sizes of each call, as all ops are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from phix.core import dims as dm
@@ -37,6 +38,17 @@ def expect_none_of_one(x: Any, refusal: str, *sizes: DimLike) -> Any:
     """As :func:`expect`, for sizes none of which is 1: axes of one element are left out there, and
     a program gives results of one rank."""
     return expect(x, refusal, *[(d - 1) * (d - 1) - 1 for d in sizes])
+
+
+def never_empty(x: Any, value: float, axes: Sequence[int]) -> Any:
+    """``x`` with one more slice of ``value`` behind each of the axes that may hold nothing: what a
+    reduction gives of the value alone, it gives there."""
+    for axis in axes:
+        if dm.may_equal(x.meta.dims[axis], 0):
+            dims = [1 if i == axis % x.ndim else d for i, d in enumerate(x.meta.dims)]
+            more = call_op("full", attrs=(tuple(dims), value, x.dtype, None))
+            x = call_op("concat", (x, more), attrs=(axis % x.ndim,))
+    return x
 
 
 def expect_dims(x: Any, refusal: str, dims: Shape) -> Any:

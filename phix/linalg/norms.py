@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.expectations import never_empty
 from phix.core.given import FLAG, INTS, NONE, Kind, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.linalg.arguments import floating, matrices
@@ -151,11 +150,9 @@ def _kept(found: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     return ops.reshape(found, tuple(1 if i in axes else d for i, d in enumerate(x.meta.dims)))
 
 
-def _largest(sizes: Any, axis: int, find: Callable[[], Any] | None = None) -> Any:
+def _largest(sizes: Any, axis: int) -> Any:
     """The largest of what is not negative along an axis: 0 where there is nothing."""
-    if dm.is_zero(sizes.meta.dims[axis]):
-        return ops.sum(sizes, [axis])
-    return find() if find else ops.max(sizes, [axis])
+    return ops.max(never_empty(sizes, 0, [axis]), [axis])
 
 
 def _of_vectors(x: Any, axes: tuple[int, ...], order: Any, keepdims: bool) -> Any:
@@ -168,8 +165,9 @@ def _of_vectors(x: Any, axes: tuple[int, ...], order: Any, keepdims: bool) -> An
         size = dm.product(tuple(dims[a] for a in axes))
         sizes = ops.reshape(sizes, (*(dims[a] for a in others), size))
     axis = axes[0] if len(axes) == 1 else len(others)
-    find = functools.partial(ops.p_norm, sizes, float(order), axis)
-    found = _largest(sizes, axis, find) if order == math.inf else find()
+    if order == math.inf:  # 0 of nothing
+        sizes = never_empty(sizes, 0, [axis])
+    found = ops.p_norm(sizes, float(order), axis)
     return _kept(found, x, axes, keepdims)
 
 
@@ -181,7 +179,7 @@ def _of_matrices(x: Any, axes: tuple[int, ...], order: Any, keepdims: bool) -> A
     if order in ("nuc", 2, -2):
         values = ops.svdvals(stack)
         if order == 2:
-            found = _largest(values, -1, lambda: values[..., 0])
+            found = ops.sum(values[..., :1], [-1])  # 0 of nothing
         else:
             found = ops.sum(values, [-1]) if order == "nuc" else values[..., -1]
     elif order in (1, -1, math.inf, -math.inf):

@@ -9,8 +9,9 @@ import numpy as np
 
 from phix import linalg, ops, random
 from phix.core import pytrees
+from phix.core.dims import dim_text
 from phix.core.errors import AttributeValueError, ShapeError, described
-from phix.core.expectations import expect
+from phix.core.expectations import expect, expect_dims
 from phix.core.given import is_int, named
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 from phix.scipy.entropies import floats
@@ -146,10 +147,11 @@ class gaussian_kde:
         if points.ndim < 2:
             is_one = points.ndim == 1 and points.shape[0] == self.d != 1
             points = ops.reshape(points, [self.d, 1] if is_one else [1, -1])
-        if points.ndim != 2 or points.shape[0] != self.d:
-            raise ShapeError(f"gaussian_kde.{name}: points are [d, m], m of {self.d} numbers each, "
-                             f"found {points.meta}")  # fmt: skip
-        return points
+        refusal = (
+            f"gaussian_kde.{name}: points are [d, m], m of {dim_text(self.d)} numbers each, found "
+            f"{points.meta}"
+        )
+        return expect_dims(points, refusal, (self.d, points.shape[-1]))
 
     def _square(self, name: str, mean: Tensor, cov: Tensor) -> list[Any]:
         if mean.size != self.d or cov.size != self.d * self.d:
@@ -187,9 +189,11 @@ def _shares(samples: Any, weights: Any) -> Any:
     if weights is None:
         return ops.full([count], 1, samples.dtype) / count
     given = ops.cast(floats(samples, weights)[1], samples.dtype)
-    if given.ndim != 1 or given.shape[0] != count:
-        raise ShapeError(f"gaussian_kde: weights are one number for each of {count} samples, found "
-                         f"{given.meta}")  # fmt: skip
+    refusal = (
+        f"gaussian_kde: weights are one number for each of {dim_text(count)} samples, found "
+        f"{given.meta}"
+    )
+    given = expect_dims(given, refusal, (count,))
     return given / ops.sum(given)
 
 

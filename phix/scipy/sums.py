@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.core import dims as dm
 from phix.core.axes import axes_of
+from phix.core.expectations import never_empty
 from phix.core.given import FLAG, INTS, NONE, at_least, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.primitives import incomplete_gamma as incomplete
@@ -54,8 +54,7 @@ def logsumexp(
     axes = _axes(x, axis)
     counts = weight != 0
     top = ops.stop_gradient(ops.where(counts, x, -math.inf))
-    is_empty = any(dm.is_zero(x.shape[a]) for a in axes)
-    top = (ops.sum if is_empty else ops.max)(top, axes, keepdim=True) if x.ndim else top
+    top = ops.max(never_empty(top, -math.inf, axes), axes, keepdim=True) if x.ndim else top
     top = ops.where(ops.isfinite(top), top, 0.0)
     # a weight of 0 has a slope, too, where that is a number
     is_part = counts | (x - top < _LARGEST_POWER)
