@@ -77,7 +77,7 @@ def _bound(
         check_call(op, inputs, attrs)
     if op.decomposition is not None and not context.is_inside and not op.is_pointwise:
         check_composite(op, inputs, attrs)
-    if interpreter.parent is not None and not context.is_inside and not interpreter.stages:
+    if interpreter.asks and not context.is_inside:
         interpreter.ask(op, inputs, attrs)
     if op.has_graphs and context.tracked:
         attrs = varying.prepared(op, inputs, attrs)

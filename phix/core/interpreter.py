@@ -27,6 +27,8 @@ class Interpreter:
     def __init__(self, parent: Interpreter | None) -> None:
         self.parent = parent
         self.alive = True
+        # whether a program is being made that looks at the sizes of the user's calls
+        self.asks: bool = parent is not None and parent.asks
         self.sources: dict[int, Any] | None = None  # of tracers by id, where they are recorded
 
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:

@@ -23,7 +23,6 @@ from phix.core.graph import (
     Literal,
     Source,
     Variable,
-    flat,
     graphs_in,
     is_effect,
     map_entries,
@@ -77,6 +76,11 @@ def _unnamed(meta: MetaTensor) -> Variable:
     return Variable("", meta)
 
 
+def _call_of(equation: Equation) -> Any:
+    """What decides which sizes an equation is refused for."""
+    return equation.op.name, map_entries(_meta, equation.inputs), equation.attrs
+
+
 def _check_alike(rewrite: str, what: str, meta: MetaTensor, found: MetaTensor) -> None:
     """That what a rewrite makes of a call has its dtype and dims: else all behind it is wrong."""
     is_alike = found.dtype == meta.dtype and found.ndim == meta.ndim
@@ -99,7 +103,7 @@ class Staging(Interpreter):
         # is the same dim.
         self.sizes: dict[Any, tuple[TensorBase, DimLike]] = {}
         self.sized: dict[Any, tuple[tuple[Any, ...], Any]] = {}
-        # Calls that are none of the equations, or none that is kept, whose sizes are looked at.
+        # The user's calls, whose sizes are looked at: they may be none of the equations in the end.
         self.asked: dict[Any, Equation] = {}
         # While a graph is replayed: what overrides the user's line, and which equation it is.
         self.source: Source | None = None
@@ -118,7 +122,6 @@ class Staging(Interpreter):
         atoms = map_entries(self.atom, inputs)
         metas = self._known(op, atoms, attrs) or infer(op, map_entries(_meta, atoms), attrs)
         if op.is_written_out and op.decomposition is not None:
-            self.ask(op, inputs, attrs)
             return self.written_out(op, inputs, attrs)
         if op.has_graphs and any(g.own_sizes for g in graphs_in(attrs)):
             assert op.decomposition is not None  # others keep such sizes inside
@@ -134,20 +137,13 @@ class Staging(Interpreter):
         return tracers if len(tracers) > 1 else tracers[0]
 
     def ask(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
-        metas = map_entries(_meta, inputs)
-        self.note(Equation(op, map_entries(_unnamed, metas), attrs, (), user_source()))
-
-    def note(self, equation: Equation) -> None:
-        """Have an equation's sizes looked at, in the outermost graph that is being made."""
-        metas = map_entries(_meta, equation.inputs)
-        if all(m.is_static() for m in flat(metas)):
-            return
-        if equation.op.has_graphs:  # what is in them may be in no program, as it is
-            for inner in (e for g in graphs_in(equation.attrs) for e in g.equations):
-                self.note(inner)
-            return
-        (*_, outermost) = (self, *_stages_from(self.parent))
-        outermost.asked.setdefault((equation.op.name, metas, equation.attrs), equation)
+        """As ever: of the outermost graph that is being made."""
+        if self.parent is not None and self.parent.asks:
+            self.parent.ask(op, inputs, attrs)
+        elif not op.has_graphs:  # what is called in those is asked about where they are made
+            taken = map_entries(_unnamed, map_entries(_meta, inputs))
+            equation = Equation(op, taken, attrs, (), user_source())
+            self.asked.setdefault(_call_of(equation), equation)
 
     def _known(
         self, op: Op, atoms: tuple[Any, ...], attrs: tuple[Any, ...]
@@ -217,20 +213,13 @@ class Staging(Interpreter):
         return known.variable
 
 
-def _stages_from(here: Interpreter | None) -> Iterator[Staging]:
-    """The graphs that are being made, from an interpreter on to the outermost."""
-    while here is not None:
+def _stages_up_to(outer: Staging) -> Iterator[Staging]:
+    """The graphs that are being made, from the innermost to ``outer``."""
+    here: Interpreter | None = context.current()
+    while here is not None and here is not outer:
         if isinstance(here, Staging):
             yield here
         here = here.parent
-
-
-def _stages_up_to(outer: Staging) -> Iterator[Staging]:
-    """The graphs that are being made, from the innermost to ``outer``."""
-    for stage in _stages_from(context.current()):
-        if stage is outer:
-            break
-        yield stage
     yield outer
 
 
@@ -260,6 +249,7 @@ def trace(
     Ops on constants are staged too. Tensors closed over become constants by reference.
     """
     stage = Staging(context.current())
+    stage.asks = stage.asks or not all(m.is_static() for m in metas)
     inputs = tuple(Variable(n, m) for n, m in zip(_input_names(names, len(metas)), metas))
     with context.transformation(stage), recording():
         here = user_source()
@@ -269,12 +259,9 @@ def trace(
         )
     graph = Graph(inputs, tuple(stage.constants.values()), tuple(stage.equations), outputs)
     made = finish(graph)
-    live = set(map(id, made.equations))
-    for equation in graph.equations:
-        if id(equation) not in live:
-            stage.note(equation)
     if stage.asked:
-        made.memo["asked"] = tuple(stage.asked.values())
+        live = {_call_of(e) for e in made.equations if not e.op.has_graphs}
+        made.memo["asked"] = tuple([e for call, e in stage.asked.items() if call not in live])
     return made
 
 
