@@ -233,6 +233,8 @@ EMPTY: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "digitize, down": (lambda x: pn.digitize(np.ones(3, "f"), -x), [(0,), (4,)]),
     "compress": (lambda x: pn.compress(np.ones(2, bool), x), [(2,), (5,)]),
     "compress none": (lambda x: pn.compress(x > 0.3, x, axis=0), [(0,), (5,)]),
+    "multivariate_normal": (
+        lambda x: phix.random.multivariate_normal(key(0), x, pn.diag(x)), [(0,), (3,)]),
     "extract": (lambda x: pn.extract(x > 0.3, x), [(0, 3), (2, 3), (2, 0)]),
 }  # fmt: skip
 
