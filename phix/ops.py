@@ -84,8 +84,8 @@ __all__ = [
     "erf", "erf_", "erf_grad", "erfc", "erfc_grad", "erfcx", "erfcx_grad", "erfinv", "erfinv_",
     "erfinv_grad",
     "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expand_modality_expert_id",
-    "expect_sizes", "expect_sizes_grad", "expm", "expm1", "expm1_", "expm1_grad", "expm_grad",
-    "exponential_",
+    "expect_call", "expect_sizes", "expect_sizes_grad", "expm", "expm1", "expm1_", "expm1_grad",
+    "expm_grad", "exponential_",
     "eye",
     "fake_channel_wise_dequantize_max_abs", "fake_channel_wise_quantize_abs_max",
     "fake_channel_wise_quantize_dequantize_abs_max",
@@ -13271,6 +13271,19 @@ _expect_sizes_grad = define(
 def expect_sizes_grad(out_grad, from_zero, refusal):
     """Backward of :func:`expect_sizes`."""
     return bind(_expect_sizes_grad, (out_grad,), (from_zero, refusal))
+
+_expect_call = define(
+    "expect_call", "(Graph call)", "Tensor(done)", infer_meta=("ExpectCallInferMeta", None),
+    traits=("nondifferentiable", "asks")
+)
+def expect_call(call: Graph) -> Tensor:
+    """0, where the call that the graph holds fits the sizes of its inputs; else the error of that
+    call. It computes nothing: graphs hold it in place of calls whose results nobody uses.
+
+    Args:
+        call: graph.
+    """
+    return bind(_expect_call, (), (call,))
 
 _all_gather = define(
     "all_gather", "(Tensor x, str axis_name, int64_t axis_size=-1, int axis=0)", "Tensor(out)",

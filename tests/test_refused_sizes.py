@@ -136,3 +136,117 @@ def test_slopes_of_too_few_samples_are_refused_for_unknown_dims_too(order: int) 
         for call in (slopes, compiled):
             with pytest.raises(ShapeError):
                 call(x)
+
+
+# Of these a derivative needs no value, and the first has none of their calls left.
+WITHOUT_VALUES = {
+    "equal parts": lambda x: ops.split_with_num(x, 3, 1)[0],
+    "sections": lambda x: ops.split(x, [2, 4], 1)[0],
+    "rows below others": lambda x: ops.concat([x, np.ones((2, 6))], 0),
+    "a product": lambda x: x @ np.ones((6, 2)),
+    "rows of another": lambda x: ops.dot(x, np.ones((3, 6))),
+    "largest ones": lambda x: ops.topk(x, 5, 1)[0],
+    "columns that are set": lambda x: x.at[:, :6].set(np.ones((3, 6))),
+    "rows of several": lambda x: ops.multiplex([x, x], np.zeros((3, 1), "int32")),
+    "segments": lambda x: ops.segment_pool(x, np.array([0, 1, 1]), "SUM")[0],
+    "labels": lambda x: ops.hinge_loss(x, np.ones((3, 6))),
+    "sums": lambda x: ops.add_n([x, np.ones((3, 6))]),
+    "sums of columns": lambda x: ops.partial_sum([x, np.ones((3, 6))], 0, 1),
+    "columns": lambda x: ops.partial_concat([x, np.ones((3, 6))], 0, 1),
+    "pairs": lambda x: ops.real(ops.as_complex(x[:, 4:])),
+    "what is computed again": phix.checkpoint(lambda x: ops.split_with_num(x, 3, 1)[0]),
+    "steps": lambda x: phix.scan(
+        lambda c, row: (c + ops.split_with_num(row, 3, 0)[0], row), ops.full([2], 0.0, "float64"), x
+    )[0],
+}
+
+
+@pytest.mark.parametrize("what", WITHOUT_VALUES)
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_a_derivative_asks_what_the_call_asks(what: str, power: float) -> None:
+    f = WITHOUT_VALUES[what]
+    gradient = phix.grad(lambda x: ops.sum(f(x) ** power if power != 1.0 else f(x)))
+    run = phix.jit(gradient, input_spec=[phix.spec(["n", "m"], "float64")])
+    fits = np.arange(18.0).reshape(3, 6)
+    assert np.array_equal(run(fits).numpy(), gradient(fits).numpy())
+    refused = 0
+    for shape in [(3, 7), (3, 1), (1, 6), (3, 4)]:
+        x = np.ones(shape)
+        try:
+            wanted = gradient(x).numpy()
+        except PhixError:
+            refused += 1
+            with pytest.raises(PhixError):
+                run(x)
+        else:
+            assert np.array_equal(run(x).numpy(), wanted)
+    assert refused
+
+
+def test_sizes_that_were_learnt_are_asked_for_in_derivatives() -> None:
+    gradient = phix.jit(phix.grad(lambda x: ops.sum(ops.split_with_num(x, 3, 1)[0])))
+    for size in (6, 9, 12):
+        assert gradient(np.ones((5, size))).shape == (5, size)
+    with pytest.raises(ShapeError, match="does not split into 3 equal parts"):
+        gradient(np.ones((5, 7)))
+
+
+def test_a_result_that_nobody_uses_is_refused_as_it_is_eagerly() -> None:
+    run = phix.jit(lambda x: (ops.topk(x, 3, 1), x * 2)[1], input_spec=[phix.spec(["n", "m"])])
+    assert run(np.ones((2, 3), "f")).shape == (2, 3)
+    with pytest.raises(PhixError, match="k 3 is more than the 2 elements"):
+        run(np.ones((2, 2), "f"))
+
+
+# Functions that hold a call whose result they do not need, each made anew.
+UNUSED = {
+    "a jitted function in several": lambda: phix.jit(lambda x: (ops.topk(x, 5, 1), x * 2)[1]),
+    "a jitted derivative in several": lambda: phix.jit(
+        phix.grad(lambda x: ops.sum(ops.split_with_num(x, 3, 1)[0]))
+    ),
+    "a jitted call with a derivative": lambda: phix.jit(
+        lambda x: ops.sum(ops.split_with_num(x, 3, 1)[0])
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNUSED)
+def test_a_function_that_several_programs_hold_asks_in_each_of_them(what: str) -> None:
+    """It is traced for the first of them alone."""
+    part = UNUSED[what]()
+    for number in range(3):
+
+        def whole(x: Any, number: int = number) -> Any:
+            return ops.sum(part(x)) + number
+
+        def of_rows(x: Any, number: int = number) -> Any:
+            step = lambda total, row: (total + ops.sum(part(row[None])), None)  # noqa: E731
+            return phix.scan(step, ops.full([], float(number), "float64"), x)[0]
+
+        for function in (whole, phix.grad(whole), phix.vmap(lambda x: whole(x[None])), of_rows):
+            run = phix.jit(function, input_spec=[phix.spec(["n", "m"], "float64")])
+            assert np.array_equal(run(np.ones((2, 6))).numpy(), function(np.ones((2, 6))).numpy())
+            with pytest.raises(PhixError):
+                run(np.ones((2, 4)))
+
+
+def test_a_derivative_asks_of_sizes_that_the_program_computes() -> None:
+    """There is none that the call itself would look at any more."""
+    thirds = phix.grad(lambda v: ops.sum(ops.split_with_num(v, 3, 0)[0]))
+    run = phix.jit(lambda x: thirds(ops.masked_select(x, x > 0)))
+    assert run(np.array([1.0, -1.0, 2.0, 3.0])).tolist() == [1.0, 0.0, 0.0]
+    with pytest.raises(ShapeError):
+        run(np.array([1.0, -1.0, 2.0, -3.0]))
+
+
+def test_only_calls_that_may_be_refused_stay_in_graphs() -> None:
+    def graph(f: Any) -> str:
+        return str(phix.make_graph(f)(phix.spec(["n", 6])))
+
+    unused = graph(lambda x: (ops.topk(x, 3, 0), x * 2)[1])
+    assert unused.count("expect_call") == 1 and "k=3" in unused
+    assert "expect_call" not in graph(lambda x: (ops.exp(x), ops.topk(x, 3, 1), x * 2)[2])
+    assert "expect_call" not in graph(lambda x: ops.topk(x, 3, 0)[0])
+    assert "expect_call" not in str(phix.decompose(lambda x: (x[3], x)[1])(phix.spec(["n"])))
+    parsed = phix.parse_graph(unused)
+    assert str(parsed) == unused

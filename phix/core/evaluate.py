@@ -46,6 +46,7 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
             return tensor_from_scalar(atom.value, atom.meta.dtype)
         return values[atom]
 
+    asks = context.current().asks and not context.context.is_inside
     with replay() as mark, context.inside():
         for equation in graph.equations:
             mark(equation.source)
@@ -55,7 +56,10 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
                 env[dim] = as_dim(inputs[0], *equation.attrs[1:])
                 values.update(zip(equation.variables, flat(inputs)))
             else:
-                _perform(equation, inputs, env, values)
+                attrs = substitute_attrs(equation.attrs, env)
+                if asks:  # these are the user's calls
+                    context.current().ask(equation.op, inputs, attrs)
+                _perform(equation, inputs, attrs, values)
     return tuple(read(a) for a in graph.outputs)
 
 
@@ -72,8 +76,7 @@ def __call__(graph: Graph, *args: Any) -> tuple[Any, ...]:
     return evaluate(graph, args)
 
 
-def _perform(equation: Equation, inputs: Any, env: Any, values: dict[Variable, Any]) -> None:
-    attrs = substitute_attrs(equation.attrs, env)
+def _perform(equation: Equation, inputs: Any, attrs: Any, values: dict[Variable, Any]) -> None:
     if equation.op.has_graphs and context.context.tracked:
         attrs = varying.prepared(equation.op, inputs, attrs)
     outs = context.current().process(equation.op, inputs, attrs)

@@ -332,6 +332,7 @@ def symbols_of(equation: Equation) -> set[Symbol]:
             for v in value:
                 walk(v)
         elif isinstance(value, Graph):
+            found.update(s for v in value.inputs for d in v.meta.dims for s in dm.symbols(d))
             for e in value.equations:
                 found.update(symbols_of(e))
 

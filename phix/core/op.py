@@ -138,6 +138,7 @@ class Op:
         # For a backward op: the input of the forward that each output is the gradient of.
         self.gradient_of = tuple([names.get(base, base) for base in bases])
         self.binds_dim = "binds_dim" in self.traits
+        self.asks = "asks" in self.traits
         # A traced program has what the op is made of: the size of its result is computed there.
         self.is_written_out = "data_dependent" in self.traits
         # Run as what it is made of wherever it is called: that depends on the mesh around.

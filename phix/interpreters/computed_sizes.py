@@ -11,50 +11,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from phix.core import dims as dm
 from phix.core import size_checks
 from phix.core.attrs import metas_of
 from phix.core.dims import Symbol
-from phix.core.errors import PhixError
-from phix.core.graph import Equation, Graph, Variable, flat, map_entries
-from phix.core.later import call_op
+from phix.core.graph import Equation, Graph, flat, map_entries
 from phix.core.op import Op
 from phix.core.source import user_source
 from phix.core.transforms import transforms
+from phix.interpreters.asked_calls import UserCall, equation_of, look_at
 from phix.interpreters.decompose import decompose
-from phix.interpreters.infer_meta import infer
-
-
-class CompositeCheck:
-    """What a program calls with the sizes of a run, in the order of ``symbols``."""
-
-    def __init__(self, equation: Equation, symbols: Sequence[Symbol]) -> None:
-        self.check = size_checks.SizeCheck([equation], set(symbols))
-        self.symbols = tuple(symbols)
-        self.__name__ = f"fits({equation.op.name})"
-
-    def __call__(self, sizes: Sequence[np.ndarray]) -> None:
-        self.check(dict(zip(self.symbols, map(int, sizes))))
 
 
 def keep_check(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
     """Have the program look at the sizes of a call, if it must."""
-    metas = metas_of(inputs)
-    try:
-        outs = infer(op, metas, attrs)
-    except PhixError:
+    equation = equation_of(UserCall(op, metas_of(inputs), attrs, user_source()))
+    if equation is None:
         return  # the call says so itself
-    taken, made = (map_entries(lambda m: Variable("", m), entries) for entries in (metas, outs))
-    equation = Equation(op, taken, attrs, made, user_source())
     symbols = sorted(size_checks.symbols_around(equation), key=lambda s: s.number)
     wrong = list(size_checks.unfit(equation, symbols))
-    if not wrong or _says_so(equation, wrong):
-        return
-    dims = [dm.Dim({(s,): 1}) for s in symbols]
-    given = [call_op("full", attrs=((), d, np.dtype("int64"), None)) for d in dims]
-    call_op("debug_callback", given, attrs=(CompositeCheck(equation, symbols),))
+    if wrong and not _says_so(equation, wrong):
+        look_at(equation, symbols)
 
 
 def _says_so(equation: Equation, wrong: Sequence[Mapping[Symbol, Any]]) -> bool:

@@ -36,6 +36,7 @@ from phix.core.refusals import no_value
 from phix.core.rules import OPS, Call
 from phix.core.source import recording, user_source
 from phix.core.tensor import Tensor, TensorBase, Tracer
+from phix.interpreters import asked_calls
 from phix.interpreters.equal_calls import made_alike
 from phix.interpreters.infer_meta import infer
 
@@ -72,15 +73,6 @@ class StageTracer(Tracer):
 _meta = attrgetter("meta")
 
 
-def _unnamed(meta: MetaTensor) -> Variable:
-    return Variable("", meta)
-
-
-def _call_of(equation: Equation) -> Any:
-    """What decides which sizes an equation is refused for."""
-    return equation.op.name, map_entries(_meta, equation.inputs), equation.attrs
-
-
 def _check_alike(rewrite: str, what: str, meta: MetaTensor, found: MetaTensor) -> None:
     """That what a rewrite makes of a call has its dtype and dims: else all behind it is wrong."""
     is_alike = found.dtype == meta.dtype and found.ndim == meta.ndim
@@ -104,7 +96,7 @@ class Staging(Interpreter):
         self.sizes: dict[Any, tuple[TensorBase, DimLike]] = {}
         self.sized: dict[Any, tuple[tuple[Any, ...], Any]] = {}
         # The user's calls, whose sizes are looked at: they may be none of the equations in the end.
-        self.asked: dict[Any, Equation] = {}
+        self.asked: asked_calls.Calls = {}
         # While a graph is replayed: what overrides the user's line, and which equation it is.
         self.source: Source | None = None
         self.replayed: Equation | None = None
@@ -137,13 +129,8 @@ class Staging(Interpreter):
         return tracers if len(tracers) > 1 else tracers[0]
 
     def ask(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
-        """As ever: of the outermost graph that is being made."""
-        if self.parent is not None and self.parent.asks:
-            self.parent.ask(op, inputs, attrs)
-        elif not op.has_graphs:  # what is called in those is asked about where they are made
-            taken = map_entries(_unnamed, map_entries(_meta, inputs))
-            equation = Equation(op, taken, attrs, (), user_source())
-            self.asked.setdefault(_call_of(equation), equation)
+        """As ever."""
+        asked_calls.note(self.asked, op, inputs, attrs)
 
     def _known(
         self, op: Op, atoms: tuple[Any, ...], attrs: tuple[Any, ...]
@@ -194,6 +181,10 @@ class Staging(Interpreter):
             if key in stage.sizes:
                 return stage.sizes[key][1]
         dim = dm.computed_symbol()
+        here: Interpreter | None = context.current()
+        while here is not None and here is not self:  # from here on there are unknown sizes
+            here.asks, here = True, here.parent
+        self.asks = True
         dispatch.bind(OPS["dim_value"], (value,), (dim, largest, refusal))
         stages[0].sizes[key] = value, dim  # a graph inside may not be run, or be made anew
         return dim
@@ -257,12 +248,9 @@ def trace(
         outputs = tuple(
             stage.atom(o if isinstance(o, TensorBase) else stage.own(o, None)) for o in outs
         )
-    graph = Graph(inputs, tuple(stage.constants.values()), tuple(stage.equations), outputs)
-    made = finish(graph)
-    if stage.asked:
-        live = {_call_of(e) for e in made.equations if not e.op.has_graphs}
-        made.memo["asked"] = tuple([e for call, e in stage.asked.items() if call not in live])
-    return made
+        if stage.asked:
+            asked_calls.keep(stage.asked, live(stage.equations, outputs), stage.equations)
+    return finish(Graph(inputs, tuple(stage.constants.values()), tuple(stage.equations), outputs))
 
 
 def _input_names(names: Sequence[str], count: int) -> list[str]:
@@ -281,20 +269,24 @@ def _input_names(names: Sequence[str], count: int) -> list[str]:
     return out
 
 
-def finish(graph: Graph) -> Graph:
-    """Drop equations and constants nobody uses, and name the variables in order."""
-    needed: set[Atom] = {a for a in graph.outputs if isinstance(a, Variable)}
+def live(equations: Sequence[Equation], outputs: Sequence[Atom]) -> list[Equation]:
+    """The equations whose results somebody uses, and those that are kept without."""
+    needed = {a for a in outputs if isinstance(a, Variable)}
     kept: list[Equation] = []
-    for equation in reversed(graph.equations):
-        if (
-            not needed.isdisjoint(equation.variables)
-            or equation.op.binds_dim
-            or is_effect(equation)
-        ):
+    for equation in reversed(equations):
+        is_used = not needed.isdisjoint(equation.variables)
+        if is_used or equation.op.binds_dim or equation.op.asks or is_effect(equation):
             kept.append(equation)
             needed.update([a for a in equation.atoms if type(a) is Variable])
-    kept.reverse()
-    constants = tuple(c for c in graph.constants if c.variable in needed)
+    return kept[::-1]
+
+
+def finish(graph: Graph) -> Graph:
+    """Drop equations and constants nobody uses, and name the variables in order."""
+    kept = live(graph.equations, graph.outputs)
+    used = {a for a in graph.outputs if isinstance(a, Variable)}
+    used.update(a for e in kept for a in e.atoms if type(a) is Variable)
+    constants = tuple(c for c in graph.constants if c.variable in used)
     names = variable_names({v.name for v in graph.inputs})
     for constant in constants:
         constant.variable.name = next(names)

@@ -120,14 +120,6 @@ def infer_again(graph: Graph, shapes: Sequence[Shape], config: MetaConfig = RUN_
             if not _as_expected(variable.meta, meta, env):
                 raise at_source(_another_meaning(e, variable.meta, meta), e.source)
             known[variable] = meta
-    # A call of which no result is used, as that of a function of which only the derivative is
-    # asked for, is refused for the sizes that it is refused for.
-    for e in graph.memo.get("asked", ()):
-        metas = map_entries(lambda a: a.meta.substitute(env), e.inputs)
-        try:
-            infer_for_sizes(e, metas, env, config)
-        except Exception as error:
-            raise _as_traced(at_source(error, e.source), e, env) from None
     check_inside(graph, env)
     return [meta_of(a) for a in graph.outputs]
 

@@ -30,6 +30,7 @@ TRAITS: dict[str, str] = {
     "nondifferentiable": "the gradient is zero",
     "data_dependent": "the size of the result depends on the data; traced it is what it is made of",
     "side_effect": "kept though nobody uses the result",
+    "asks": "kept though nobody uses the result: it is refused for some sizes",
     "calls_graph": "it is its graph, called on its inputs; eagerly, that is one program",
     "collective": "it joins the lanes of the axis that its attribute axis_name names",
     "ring": "it joins the processes of the ring that ring_id counts",
