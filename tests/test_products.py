@@ -16,7 +16,7 @@ import pytest
 import phix
 from phix import ops
 from phix.core import rewrites
-from phix.kernels.cpu import product_code
+from phix.kernels.cpu import jit, product_code, tiles
 from phix.kernels.cpu.advice import APART
 from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.target import CPU
@@ -189,10 +189,16 @@ print(*(np.asarray(o).tobytes().hex() for o in f(x, y)))
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_rows_come_out_as_they_do_among_many(dtype: str, transposed: bool) -> None:
-    """Columns that are packed right before the rows meet them are summed as those packed ahead."""
+    """Columns that are packed right before the rows meet them are summed as those packed ahead.
+
+    Few rows that high tiles meet read columns where these lie, but for the last terms of a panel
+    that is not whole: those they sum apart.
+    """
     rng = np.random.default_rng(0)
+    is_low = tiles.tile(dtype, *jit.vector_registers()).is_low
+    columns = 260 if is_low or transposed else 288
     x = rng.standard_normal((2000, 1100)).astype(dtype)
-    y = rng.standard_normal((260, 1100) if transposed else (1100, 260)).astype(dtype)
+    y = rng.standard_normal((columns, 1100) if transposed else (1100, columns)).astype(dtype)
     every = np.asarray(ops.matmul(x, y, transpose_y=transposed))
     for rows in (12, 33, 128, 129, 800):
         np.testing.assert_array_equal(ops.matmul(x[:rows], y, transpose_y=transposed), every[:rows])
