@@ -167,6 +167,8 @@ CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {
         [(5,), (5,)], [(5,), (1,)]),
     "average over two axes": (
         lambda x, w: pn.average(x, (0, 2), w), [(3, 2, 4), (3, 4)], [(3, 2, 4), (1, 4)]),
+    "split": (lambda x: pn.split(x, 3)[1], [(6, 2)], [(7, 2)]),
+    "hsplit": (lambda x: pn.hsplit(x, 2)[0], [(3, 6)], [(3, 5)]),
     "cg": (solved, [(3, 3), (3,), (3,)], [(1, 3), (3,), (3,)]),
     "cg from a start": (solved, [(3, 3), (3,), (3,)], [(3, 3), (3,), (1,)]),
     "segment_pool": (pooled, [(3, 2), (3,)], [(1, 2), (3,)]),
@@ -235,6 +237,8 @@ EMPTY: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "compress none": (lambda x: pn.compress(x > 0.3, x, axis=0), [(0,), (5,)]),
     "multivariate_normal": (
         lambda x: phix.random.multivariate_normal(key(0), x, pn.diag(x)), [(0,), (3,)]),
+    "array_split": (lambda x: pn.array_split(x, 3)[1], [(0,), (2,), (4,), (8,), (9,)]),
+    "array_split, the last": (lambda x: pn.array_split(x, 4, 1)[3], [(2, 3), (2, 4), (2, 11)]),
     "extract": (lambda x: pn.extract(x > 0.3, x), [(0, 3), (2, 3), (2, 0)]),
 }  # fmt: skip
 

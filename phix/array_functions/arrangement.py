@@ -22,7 +22,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.axes import axes_of, axis_of
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
-from phix.core.expectations import expect_none_of_one
+from phix.core.expectations import expect, expect_none_of_one
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.places import as_place
 from phix.core.tensor import TensorBase
@@ -105,28 +105,31 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """The array in parts along an axis, the first ones longer where they cannot be equal."""
     x = tensor(ary)
     at = axis_of(axis, x.ndim)
-    size = x.shape[at]
     if isinstance(indices_or_sections, (Sequence, np.ndarray)):
-        ends = [operator.index(i) for i in indices_or_sections]
-    else:
-        count = _section_count(indices_or_sections)
-        each, more = divmod(size, count)
-        ends = [(each + 1) * k if k < more else each * k + more for k in range(1, count)]
-    bounds = [slice(*pair) for pair in zip([0, *ends], [*ends, size])]
-    return [x[(slice(None),) * at + (b,)] for b in bounds]
+        return _parts(x, at, [operator.index(i) for i in indices_or_sections])
+    count = _section_count(indices_or_sections)
+    each, more = divmod(x.meta.dims[at], count)
+    return _parts(x, at, [each * k + dm.minimum(more, k) for k in range(1, count)])
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """The array in equal parts along an axis, or cut at the places given."""
     x = tensor(ary)
-    if not isinstance(indices_or_sections, (Sequence, np.ndarray)):
-        size = x.shape[axis_of(axis, x.ndim)]
-        if size % _section_count(indices_or_sections):
-            raise ShapeError(
-                f"split: {size} elements do not make {indices_or_sections} equal parts; use "
-                "np.array_split"
-            )
-    return array_split(x, indices_or_sections, axis)
+    if isinstance(indices_or_sections, (Sequence, np.ndarray)):
+        return array_split(x, indices_or_sections, axis)
+    at, count = axis_of(axis, x.ndim), _section_count(indices_or_sections)
+    each, more = divmod(x.meta.dims[at], count)
+    refusal = (
+        f"split: {dm.dim_text(x.meta.dims[at])} elements do not make {count} equal parts; use "
+        "np.array_split"
+    )
+    return _parts(expect(x, refusal, -more), at, [each * k for k in range(1, count)])
+
+
+def _parts(x: Any, at: int, ends: list[Any]) -> list[Any]:
+    """What lies between these places along an axis."""
+    bounds = [slice(*pair) for pair in zip([0, *ends], [*ends, x.shape[at]])]
+    return [x[(slice(None),) * at + (b,)] for b in bounds]
 
 
 def _split_along(name: str, number: int) -> Function:
