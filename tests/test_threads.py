@@ -233,7 +233,7 @@ def standardised(x, w, b):
     out, pullback = phix.vjp(lambda x, w, b: F.layer_norm(x, (40,), w, b), x, w, b)
     return (out, *pullback(ops.sin(x)))
 spec = lambda n: [phix.spec([n, 40]), phix.spec([40]), phix.spec([40])]
-leaves = lambda found: [np.asarray(y).tobytes() for y in phix.tree.leaves(found)]
+leaves = lambda found: [np.asarray(y) for y in phix.tree.leaves(found)]
 rng = np.random.default_rng(0)
 with phix.debug.settings(least_shared_work=20_000):
     any_number = phix.jit(standardised, input_spec=spec("n"))
@@ -241,8 +241,10 @@ with phix.debug.settings(least_shared_work=20_000):
     for n in (0, 65, 129, 192, 300, 1025, 2200):  # up to 64 they are one block, cut or not
         args = [rng.standard_normal(s, "float32") for s in ((n, 40), 40, 40)]
         found = leaves(any_number(*args))
-        assert found == leaves(phix.jit(standardised)(*args)), n
-        print(n, *map(hash, found))
+        # where vectors have masks, rows of a known number are summed in another order
+        for a, b in zip(found, leaves(phix.jit(standardised)(*args)), strict=True):
+            np.testing.assert_allclose(a, b, 1e-4, 1e-5 * n, err_msg=str(n))
+        print(n, *(hash(a.tobytes()) for a in found))
 """
 
 
