@@ -56,9 +56,9 @@ def keep(calls: Calls, live: Iterable[Equation], equations: list[Equation]) -> N
     """Put what looks at the sizes of the calls that no live equation makes in front of what is
     computed with them, into the equations of the graph that is being made."""
     made: Calls = {}
-    names = {call.op.name for call in calls.values()}
+    noted = {call.op for call in calls.values()}
     for e in live:
-        if e.op.has_graphs or e.op.name in names:
+        if e.op.has_graphs or e.op in noted:
             note(made, e.op, e.inputs, e.attrs)
     for asked in (equation_of(call) for key, call in [*calls.items()] if key not in made):
         if asked is not None and size_checks.asks(asked):
