@@ -198,6 +198,11 @@ CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {
         lambda x: nn.cross_entropy(x, (x.sum(1) * 0).astype("int64"), label_smoothing=0.1),
         [(2, 3)], [(0, 0)]),
     "weights of classes, soft": (weighted_soft, [(2, 3), (3,)], [(2, 1), (3,)]),
+    # the shape of the whole fits, for it has no elements
+    "equal parts of nothing": (
+        lambda x: phix.ops.split_with_num(x, 2, 0)[1], [(4, 2)], [(3, 0)]),
+    "a derivative of parts of nothing": (
+        phix.grad(lambda x: phix.ops.sum(phix.ops.split_with_num(x, 2, 0)[1])), [(4, 2)], [(3, 0)]),
 }  # fmt: skip
 
 

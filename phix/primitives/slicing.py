@@ -12,6 +12,7 @@ from phix.core import rules, slices
 from phix.core.attrs import check_number
 from phix.core.dims import DimLike
 from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.expectations import expect_equal
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import check_computes, check_fits, unbroadcast
@@ -334,16 +335,19 @@ def split_with_num_attrs(x: MetaTensor, num: int, axis: Any) -> Any:
                          "with an axis")  # fmt: skip
     size = x.dims[axis]
     if dm.is_known(size) and size % num:
-        raise ShapeError(
-            f"axis {axis} of {x} does not split into {num} equal parts; use split with sections"
-        )
+        raise ShapeError(_no_equal_parts(x, num, axis))
     return num, axis
+
+
+def _no_equal_parts(x: MetaTensor, num: int, axis: int) -> str:
+    return f"axis {axis} of {x} does not split into {num} equal parts; use split with sections"
 
 
 @rules.decompose("split_with_num")
 def split_with_num(x: Any, num: int, axis: int) -> Any:
-    """Equal parts; that they add up is checked by the shape of the whole."""
     dims = x.meta.dims
     part = dm.floordiv(dims[axis], num)
+    # where another dim is 0, the shape of the whole does not tell whether the parts add up
+    x = expect_equal(x, _no_equal_parts(x.meta, num, axis), (num * part, dims[axis]))
     whole = ops.reshape(x, (*dims[:axis], num, part, *dims[axis + 1 :]))
     return tuple(ops.slice(whole, [axis], [i], [i + 1], [], [axis]) for i in range(num))
