@@ -11,6 +11,7 @@ import phix
 from phix import ops
 from phix.core import dims as dm
 from phix.core.errors import DTypeError, GraphError, ShapeError, UnknownDimError, UnknownOpError
+from phix.kernels.schedule.estimates import estimate
 
 
 def _mlp(x, w, b):
@@ -142,6 +143,22 @@ def test_dims_that_are_known_to_be_equal_stay_so():
     assert not dm.same(n, m) and dm.may_equal(n, m) and not dm.may_equal(n, n + 1)
     env = {next(iter(dm.symbols(n))): 7}
     assert dm.substitute(dm.maximum(n // 2, 5 - n) + n % 4, env) == 6
+
+
+def test_a_part_that_a_dim_holds_many_times_is_computed_once(monkeypatch):
+    """Each step holds the one before twice: 2**12 ways lead to the first."""
+    dim, size = dm.symbol("n"), 7
+    (symbol,) = dm.symbols(dim)
+    for _ in range(12):
+        dim = dm.minimum(dim, 5) + dm.maximum(dim, 3)
+        size = min(size, 5) + max(size, 3)
+    assert dm.symbols(dim) == {symbol}
+    computed = []
+    apply = dm.apply
+    monkeypatch.setattr(dm, "apply", lambda *given: computed.append(given) or apply(*given))
+    assert dm.substitute(dim, {symbol: 7}) == size
+    assert estimate(dim) > 256
+    assert len(computed) == 2 * 24
 
 
 def test_an_unknown_dim_prints_as_minus_one_and_has_no_value():

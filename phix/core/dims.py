@@ -156,12 +156,15 @@ class Dim(UnknownSize):
     # -- evaluation ------------------------------------------------------------------------
     def symbols(self) -> set[Symbol]:
         found: set[Symbol] = set()
-        for monomial, _ in self.terms:
-            for atom in monomial:
+        waiting: list[Any] = [self]
+        seen: set[int] = set()  # many dims may hold one part
+        while waiting:
+            for atom in itertools.chain(*(m for m, _ in waiting.pop().terms)):
                 if isinstance(atom, Symbol):
                     found.add(atom)
-                else:
-                    found.update(*(symbols(a) for a in atom.args))
+                elif id(atom) not in seen:
+                    seen.add(id(atom))
+                    waiting += [a for a in atom.args if isinstance(a, Dim)]
         return found
 
 
@@ -370,16 +373,21 @@ def divisor(dim: DimLike) -> DimLike:
     return dim if isinstance(dim, int) else Dim(dict(dim.terms), divides=True)
 
 
-def substitute(dim: DimLike, env: Mapping[Symbol, DimLike]) -> DimLike:
+def substitute(
+    dim: DimLike, env: Mapping[Symbol, DimLike], parts: dict[int, DimLike] | None = None
+) -> DimLike:
     """``dim`` with each symbol of ``env`` replaced; an int once every symbol is one.
+
+    ``parts`` has what became of the functions in it, by their ids: dims hold one many times.
 
     Raises:
         ShapeError: it divides another dim, and is 0.
     """
     if isinstance(dim, int):
         return dim
+    parts = {} if parts is None else parts
     if dim.divides:
-        found = substitute(Dim(dict(dim.terms)), env)
+        found = substitute(Dim(dict(dim.terms)), env, parts)
         if is_zero(found):
             raise _no_quotient(dim_text(dim))
         return divisor(found)
@@ -390,35 +398,14 @@ def substitute(dim: DimLike, env: Mapping[Symbol, DimLike]) -> DimLike:
             if isinstance(atom, Symbol):
                 value = env.get(atom)
                 term = term * (Dim({(atom,): 1}) if value is None else value)
-            else:
-                term = term * _rebuild(atom.fn, [substitute(a, env) for a in atom.args])
+                continue
+            if id(atom) not in parts:
+                args = [substitute(a, env, parts) for a in atom.args]
+                is_quotient = atom.fn == "floordiv"
+                parts[id(atom)] = floordiv(*args) if is_quotient else apply(atom.fn, *args)
+            term = term * parts[id(atom)]
         total = total + term
     return total
-
-
-def estimate(dim: DimLike, guess: int) -> int:
-    """About how large a dim is, with each of its symbols taken for ``guess``; at least 0.
-
-    Never raises: sizes that were guessed need not fit each other, as those of a program do.
-    """
-    if isinstance(dim, int):
-        return dim
-    total = 0
-    for monomial, coefficient in dim.terms:
-        term = coefficient
-        for atom in monomial:
-            term *= guess if isinstance(atom, Symbol) else _estimated(atom, guess)
-        total += term
-    return max(total, 0)
-
-
-def _estimated(atom: Apply, guess: int) -> int:
-    a, b = (estimate(x, guess) for x in atom.args)
-    if atom.fn == "broadcast":
-        return max(a, b)
-    if atom.fn in ("floordiv", "mod"):
-        b = max(b, 1)
-    return int(_FUNCTIONS[atom.fn](a, b))
 
 
 @dataclass(frozen=True)
@@ -461,10 +448,6 @@ def _linear(dim: DimLike) -> tuple[Symbol, int, int] | None:
         else:
             return None
     return None if symbol is None else (symbol, factor, rest)
-
-
-def _rebuild(fn: str, args: list[DimLike]) -> DimLike:
-    return floordiv(*args) if fn == "floordiv" else apply(fn, *args)
 
 
 Names = Mapping[Symbol, str]

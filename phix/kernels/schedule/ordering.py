@@ -13,10 +13,8 @@ from phix.core import settings
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.effects import Uses, has_effect
 from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram, Step
+from phix.kernels.schedule.estimates import estimate
 from phix.kernels.schedule.pipeline import Setting
-
-# An unknown dim is taken for one of this size.
-_GUESS = 256
 
 # Where a step goes: behind the step of that number, and how many were moved there that it needs.
 _Position = tuple[int, int]
@@ -78,7 +76,7 @@ def _freed(number: int, touched: frozenset[Buffer], spans: dict[Buffer, tuple[in
 
 
 def _size(buffer: Buffer) -> int:
-    return dm.estimate(dm.product(buffer.dims), _GUESS) * buffer.dtype.itemsize
+    return estimate(dm.product(buffer.dims)) * buffer.dtype.itemsize
 
 
 def _keeps_order(step: Step) -> bool:

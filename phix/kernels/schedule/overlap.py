@@ -21,13 +21,13 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.calls import MOST_UNDER_WAY, CallStep, StartCall, WaitCall
 from phix.kernels.loops.effects import Effects, effects_of, has_effect
 from phix.kernels.loops.nodes import Buffer, HostStep, StartStep, Step, WaitStep
+from phix.kernels.schedule.estimates import estimate
 
 # What is in flight keeps memory: of collectives that give more than they take (weights that are
 # gathered) the next one besides the one in use.
 _MOST_GROWING = 2
 # Steps that go ahead of a wait: results that are due stay in memory meanwhile.
 _MOST_PASSED = 64
-_GUESS = 256  # of dims that are not known
 # What calls that go on write, and waits and collectives that are not begun read, as it were.
 _TURN = frozenset({Buffer("turn", dt.int64, (), "temp")})
 _GOES_ON, _IN_TURN = Effects(frozenset(), _TURN), Effects(_TURN, frozenset())
@@ -160,7 +160,7 @@ def _whole(step: WaitStep) -> HostStep:
 def _grows(step: HostStep) -> bool:
     """Whether a step gives more than it takes."""
     given, made = (
-        sum(dm.estimate(dm.product(b.dims), _GUESS) for b in buffers)
+        sum(estimate(dm.product(b.dims)) for b in buffers)
         for buffers in (step.inputs, step.outputs)
     )
     return made > given
