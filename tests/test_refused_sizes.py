@@ -250,3 +250,31 @@ def test_only_calls_that_may_be_refused_stay_in_graphs() -> None:
     assert "expect_call" not in str(phix.decompose(lambda x: (x[3], x)[1])(phix.spec(["n"])))
     parsed = phix.parse_graph(unused)
     assert str(parsed) == unused
+
+
+def marked(x: Any) -> Any:
+    return ops.masked_select(x, x > 0.5)
+
+
+# Whose results have sizes that are computed from one that the program computes.
+OF_COMPUTED = {
+    "equal parts": lambda x: ops.split_with_num(marked(x), 3, 0)[0] * 2,
+    "the first ones": lambda x: marked(x)[:2] * 2,
+    "others than the first": lambda x: marked(x)[1:] ** 2,
+    "as many of another": lambda x: ops.expand(ops.sum(x)[None], [marked(x).shape[0] + 1]) * 2,
+    "every second product": lambda x: ops.reshape(marked(x)[:, None] * marked(x), [-1])[::2],
+}
+
+
+@pytest.mark.parametrize("what", OF_COMPUTED)
+@pytest.mark.parametrize("wrapped", [phix.jit, phix.checkpoint])
+def test_a_derivative_takes_sizes_that_come_of_computed_ones(what: str, wrapped: Any) -> None:
+    """Each run of the function binds sizes of its own: a cotangent's are those of this one."""
+    f = OF_COMPUTED[what]
+    part = wrapped(f)
+    gradient = phix.grad(lambda x: ops.sum(part(x) * 1.5))
+    for size in (6, 9):
+        x = phix.to_tensor(np.arange(float(size)) + 1)
+        wanted = phix.grad(lambda x: ops.sum(f(x) * 1.5))(x).numpy()
+        for call in (gradient, phix.jit(gradient)):
+            assert np.array_equal(call(x).numpy(), wanted)

@@ -23,6 +23,7 @@ from phix.core.graph import (
     symbols_of,
     without_effects,
 )
+from phix.core.later import call_op
 from phix.core.meta import MetaTensor
 from phix.core.transforms import Split, provide
 from phix.interpreters import batch as batching
@@ -85,7 +86,7 @@ def split(
     """One graph of values and cotangents together, cut where the cotangents come in."""
     count = len(graph.inputs)
     metas = [v.meta for v in graph.inputs]
-    cts = [a.meta for a in graph.outputs if dt.is_differentiable(a.meta.dtype)]
+    cts = [_shown(a.meta, graph) for a in graph.outputs if dt.is_differentiable(a.meta.dtype)]
 
     def joint(*args: Any) -> list[Any]:
         inputs = args[:count]
@@ -96,10 +97,12 @@ def split(
 
         outs, pull = reverse.vjp(of_active, [x for a, x in zip(active, inputs) if a])
         floats = [dt.is_differentiable(o.dtype) for o in outs]
-        grads = pull(_seeds(args[count:], floats))
+        made = [o.meta.dims for o in outs if dt.is_differentiable(o.dtype)]
+        cts = [*map(_with_dims, args[count:], made)]
+        grads = pull(_seeds(cts, floats))
         if given is None:
             return [*outs, *grads]
-        less = [ct if g else None for ct, g in zip(args[count:], given)]
+        less = [ct if g else None for ct, g in zip(cts, given)]
         return [*outs, *grads, *pull(_seeds(less, floats))]
 
     traced = stage.trace(joint, [*metas, *cts])
@@ -110,6 +113,19 @@ def split(
     merged, same = _merged(traced)
     less = _Cut(merged, sizes, invariant, saveable, inside)
     return less.fewer_of(cut, same) or cut.split(cut.grads)
+
+
+def _shown(meta: MetaTensor, graph: Graph) -> MetaTensor:
+    """The meta of a cotangent: what sizes that the graph binds come to, a cotangent shows itself,
+    for each run of the graph binds others."""
+    own = graph.bound_symbols
+    dims = [d if own.isdisjoint(dm.symbols(d)) else dm.symbol() for d in meta.dims]
+    return meta.with_dims(dims)
+
+
+def _with_dims(ct: Any, dims: dm.Shape) -> Any:
+    """A cotangent with the dims of the output that it is of."""
+    return ct if dm.same_shape(ct.meta.dims, dims) else call_op("reshape", ct, attrs=(dims,))
 
 
 def _seeds(cts: Sequence[Any], floats: Sequence[bool]) -> list[Any]:
