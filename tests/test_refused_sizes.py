@@ -250,6 +250,9 @@ def test_only_calls_that_may_be_refused_stay_in_graphs() -> None:
     assert "expect_call" not in str(phix.decompose(lambda x: (x[3], x)[1])(phix.spec(["n"])))
     parsed = phix.parse_graph(unused)
     assert str(parsed) == unused
+    assert parsed(np.ones((3, 6), "f"))[0].shape == (3, 6)
+    with pytest.raises(PhixError, match="k 3 is more than the 2 elements"):
+        parsed(np.ones((2, 6), "f"))
 
 
 def marked(x: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from phix import ops
 from phix.core import context, rules
 from phix.core import dtypes as dt
+from phix.core.attrs import metas_of
 from phix.core.errors import ShapeError
 from phix.core.graph import (
     Equation,
@@ -18,6 +19,7 @@ from phix.core.graph import (
     solve_dims,
     symbols_of,
 )
+from phix.core.later import infer
 from phix.core.meta import MetaTensor
 from phix.core.records import dataclass
 from phix.core.tensor import Tracer
@@ -366,7 +368,12 @@ def expect_sizes_grad(out_grad: Any, from_zero: tuple[Any, ...], refusal: str) -
 
 @rules.infer_meta("ExpectCallInferMeta")
 def expect_call_meta(call: Graph) -> MetaTensor:
-    return MetaTensor((), dt.int32)  # what the call asks for is looked at where graphs inside are
+    """A program looks at what the call asks for where it looks at graphs inside; a graph that is
+    called eagerly has known sizes here."""
+    for e in call.equations:
+        if all(v.meta.is_static() for v in call.inputs):
+            infer(e.op, metas_of(e.inputs), e.attrs)
+    return MetaTensor((), dt.int32)
 
 
 @rules.decompose("expect_call")
