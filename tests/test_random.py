@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -336,6 +337,25 @@ def test_dirichlet_and_beta_derivatives_fit_their_means() -> None:
 
     found = [g.item() for g in phix.grad(second, argnums=(0, 1))(0.5, 2.0)]
     np.testing.assert_allclose(found, [2.0 / 2.5**2, -0.5 / 2.5**2], atol=2e-2)
+
+
+@pytest.mark.unoptimised
+def test_wald_moves_with_its_mean_as_the_quantile() -> None:
+    """Also where the smaller and the larger root change places."""
+    mean = np.repeat([0.05, 0.3, 1.0, 4.0], 16)
+    key = random.key(40)
+
+    def slope(mean: Any) -> Any:
+        draw = functools.partial(random.wald, key, dtype="float64")
+        return phix.jvp(draw, (mean,), (np.ones_like(mean),))[1]
+
+    below = scipy.stats.invgauss.cdf(random.wald(key, mean, dtype="float64"), mean)
+    h = 1e-3 * mean
+    ends = [scipy.stats.invgauss.ppf(below, mean + k * h) for k in (-1, 0, 1)]
+    np.testing.assert_allclose(slope(mean), (ends[2] - ends[0]) / (2 * h), rtol=1e-4)
+    found = phix.jvp(slope, (mean,), (np.ones_like(mean),))[1]
+    bend = (ends[0] - 2 * ends[1] + ends[2]) / h**2
+    np.testing.assert_allclose(found, bend, rtol=1e-2, atol=1e-3)
 
 
 def test_draws_in_the_shape_of_a_tensor() -> None:

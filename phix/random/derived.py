@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from phix import ops
+from phix.api.custom import custom_jvp, stop_gradient
 from phix.core import dtypes as dt
 from phix.core.annotations import DTypeLike, IntArrayLike
 from phix.core.errors import DTypeError, ShapeError
@@ -252,7 +255,7 @@ def wald(
         mean: above 0; broadcasts to ``shape``, its own by default.
 
     By the transformation of J. Michael, W. Schucany and R. Haas, "Generating random variates using
-    transformations with multiple roots", 1976.
+    transformations with multiple roots", 1976. The derivative by the mean is that of the quantile.
 
     >>> import phix
     >>> phix.random.wald(phix.random.key(0), 2.0, [100]).min().item() > 0
@@ -264,10 +267,31 @@ def wald(
     part = mu * z * z
     # the smaller root of the two, without a difference of like numbers
     x = mu / (1.0 + 0.5 * part + ops.sqrt(part + 0.25 * part * part))
-    return of_uniform(
+    drawn = of_uniform(
         lambda u: ops.where(u <= mu / (mu + x), x, mu * mu / x),
         second, mu.meta.dims, mu.dtype,
     )  # fmt: skip
+    return _of_mean(stop_gradient(drawn), mu)
+
+
+@custom_jvp
+def _of_mean(drawn: Any, mu: Any) -> Any:
+    """The number drawn, which moves with the mean as the quantile does.
+
+    The steps that drew it choose between two roots, and how likely each is depends on the mean:
+    derivatives of the root that was chosen do not have the slope of an expectation for their mean.
+    """
+    return drawn
+
+
+@_of_mean.defjvp
+def _by_mean(primals: Any, tangents: Any) -> Any:
+    x = _of_mean(*primals)
+    mu = primals[1]
+    # -dF/dmu / F' with F' = phi(t) exp(2 / mu) / x^1.5 and -dF/dmu = 2 exp(2 / mu) ndtr(-t) / mu^2
+    t = (x / mu + 1.0) / ops.sqrt(x)
+    slope = x * ops.sqrt(x) / mu / mu * ops.erfcx(t * 0.5**0.5) * (2.0 * np.pi) ** 0.5
+    return x, tangents[1] * slope
 
 
 @takes(method=one_of("cholesky", "eigh", "svd"))
