@@ -260,6 +260,9 @@ def test_counts_at_the_edges() -> None:
     far = random.binomial(key, 1e12, 0.25, [2000], "float64").numpy()
     assert abs(far.std() / (1e12 * 0.25 * 0.75) ** 0.5 - 1) < 0.1
     assert random.poisson(key, np.zeros([0])).shape == (0,)
+    assert random.geometric(key, [1e-30, 1.0]).tolist() == [2**63 - 1, 1]
+    assert random.geometric(key, 1e-25, [2], "int32").tolist() == [2**31 - 1] * 2
+    assert random.geometric(key, 0.001, [200], "int8").min() > 0
 
 
 def test_multinomial_counts_and_draws() -> None:

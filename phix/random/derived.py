@@ -78,7 +78,10 @@ def geometric(
     failing = ops.log1p(-chance)
     draws = of_uniform(lambda u: ops.floor(ops.log(u) / failing), key, chance.meta.dims,
                        chance.dtype, "tiny")  # fmt: skip
-    return ops.cast(draws, into) + 1
+    most = int(np.iinfo(into).max) - 1  # a float beyond it would become any int
+    within = draws < float(most)
+    counts = ops.cast(ops.where(within, draws, 0.0), into)
+    return ops.where(within, counts, ops.full((), most, into)) + 1
 
 
 @takes()
