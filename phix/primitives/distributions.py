@@ -63,7 +63,7 @@ def random_loggamma(key: Any, x: Any) -> Any:
     )
     drawn = ops.log1p(-rand.unit_uniform(last, (), dtype))
     boost = ops.where(is_large | (drawn == 0), 0.0, drawn / ops.where(is_large, 1.0, x))
-    return ops.log(d) + ops.log(cube) + boost
+    return ops.where(x < 0, math.nan, ops.log(d) + ops.log(cube) + boost)
 
 
 def _is_rejected(square: Any, cube: Any, u: Any, d: Any) -> Any:

@@ -40,6 +40,7 @@ _KINDS = {
         "{a} == {b} or {a} == 1 or {b} == 1", lambda a, b: (a == b) | (a == 1) | (b == 1)
     ),
     "spreads to": _Kind("{a} == 1 or {a} == {b}", lambda a, b: (a == 1) | (a == b)),
+    "is a multiple of": _Kind("{a} % {b} == 0", lambda a, b: np.remainder(a, b) == 0),
     "has elements for": _Kind("{a} > 0 or {b} == 0", lambda a, b: (a > 0) | (b == 0)),
 }
 
@@ -297,6 +298,8 @@ def _candidates(equation: Equation, tried: _Tried) -> Iterator[list[Condition]]:
     if not tried.fit.any():
         return
     plain = [*filter(_is_plain, terms)][:_MOST_TERMS]
+    named = {n for n in _values_in(equation.attrs) if type(n) is int and 1 < n < _SIZES[-1]}
+    parts = sorted({*named, *(n * n for n in named)})
     for few in (plain, terms[:_MOST_TERMS]):
         sides, pairs = [*itertools.combinations(few, 2)], [*itertools.permutations(few, 2)]
         found = [Condition(a, "is", b) for a, b in sides]
@@ -310,6 +313,7 @@ def _candidates(equation: Equation, tried: _Tried) -> Iterator[list[Condition]]:
         found = [Condition(a, "is", 0, n) for a in few for n in tried.fixed(a, 0)]
         found += [Condition(a, "from", b, n) for a, b in pairs for n in tried.limit(a, b, np.min)]
         found += [Condition(a, "has elements for", b) for a, b in pairs]
+        found += [Condition(a, "is a multiple of", 0, n) for a in few for n in parts]
         yield found
 
 
