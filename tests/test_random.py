@@ -423,6 +423,6 @@ def test_choices_that_p_does_not_allow_are_refused(p: list[float], replace: bool
 
 @pytest.mark.parametrize("shape", [-0.5, -1.0, -3.25, np.nan])
 def test_gammas_of_a_shape_below_zero_are_no_numbers(shape: float) -> None:
-    for draws in (phix.random.gamma, phix.random.loggamma):
-        assert np.isnan(draws(phix.random.key(0), shape, [4])).all()
+    for drawn in (phix.random.gamma, phix.random.loggamma):
+        assert np.isnan(drawn(phix.random.key(0), shape, [4])).all()
     assert np.isnan(phix.random.chisquare(phix.random.key(0), 2 * shape, shape=[4])).all()

@@ -161,6 +161,9 @@ class _Tried:
 
     def is_sharp(self, condition: Condition, found: list[Condition]) -> bool:
         """Whether a limit is one, and not where the sizes that were tried end."""
+        if condition.word == "is a multiple of":
+            met = self.values(condition.left)[self.fit]
+            return bool(np.isin([condition.more, 2 * condition.more], met).all())
         next_ = condition.more + (1 if condition.word == "to" else -1)
         if not condition.is_limit or next_ < 0:
             return True
@@ -176,7 +179,8 @@ class _Fits:
         self.symbols = sorted(size_checks.symbols_around(equation), key=lambda s: s.number)
         held = _values_in((equation.attrs, *map(_dims, _around(equation))))
         named = {n + 1 for n in held if type(n) is int and n >= _SIZES[-2]}
-        self.sizes = (*_SIZES, *sorted(named))
+        multiples = {n * k for n in _parts(equation) for k in (1, 2)}
+        self.sizes = (*_SIZES, *sorted((named | multiples).difference(_SIZES)))
         self.known: dict[tuple[int, ...], bool] = {}
         self.draw = random.Random(0)
 
@@ -209,7 +213,7 @@ class _Fits:
                 self(env)
             for group in groups:
                 self._seek_limit(start, group, 0)
-                self._seek_limit(start, group, self.sizes[-1])
+                self._seek_limit(start, group, max(self.sizes))
             for symbol, size in itertools.product(self.symbols, self.sizes):
                 self({**start, symbol: size})
             for group, other in itertools.combinations(groups, 2):
@@ -298,8 +302,6 @@ def _candidates(equation: Equation, tried: _Tried) -> Iterator[list[Condition]]:
     if not tried.fit.any():
         return
     plain = [*filter(_is_plain, terms)][:_MOST_TERMS]
-    named = {n for n in _values_in(equation.attrs) if type(n) is int and 1 < n < _SIZES[-1]}
-    parts = sorted({*named, *(n * n for n in named)})
     for few in (plain, terms[:_MOST_TERMS]):
         sides, pairs = [*itertools.combinations(few, 2)], [*itertools.permutations(few, 2)]
         found = [Condition(a, "is", b) for a, b in sides]
@@ -313,8 +315,14 @@ def _candidates(equation: Equation, tried: _Tried) -> Iterator[list[Condition]]:
         found = [Condition(a, "is", 0, n) for a in few for n in tried.fixed(a, 0)]
         found += [Condition(a, "from", b, n) for a, b in pairs for n in tried.limit(a, b, np.min)]
         found += [Condition(a, "has elements for", b) for a, b in pairs]
-        found += [Condition(a, "is a multiple of", 0, n) for a in few for n in parts]
+        found += [Condition(a, "is a multiple of", 0, n) for a in few for n in _parts(equation)]
         yield found
+
+
+def _parts(equation: Equation) -> list[int]:
+    """The numbers of parts that an equation may cut a dim into, as those in its attributes say."""
+    named = {n for n in _values_in(equation.attrs) if type(n) is int and 1 < n < _SIZES[-2]}
+    return sorted({*named, *(n * n for n in named)})
 
 
 def _is_plain(dim: dm.Dim) -> bool:
