@@ -239,6 +239,28 @@ def test_a_derivative_asks_of_sizes_that_the_program_computes() -> None:
         run(np.array([1.0, -1.0, 2.0, -3.0]))
 
 
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_each_result_of_an_op_that_computes_its_sizes_asks_for_all_of_them(number: int) -> None:
+    """Such an op is written out, and what looks at its arguments may be no part of one result."""
+    key, row, colptr = phix.random.key(0), np.array([1, 0, 1]), np.array([0, 1, 3])
+
+    def drawn(row: Any, eids: Any) -> Any:
+        weight = ops.full(row.shape, 1.0)
+        more = {"sample_size": 2, "return_eids": True}
+        return ops.weighted_sample_neighbors(key, row, colptr, weight, [0, 1], eids, **more)[number]
+
+    def renumbered(x: Any, neighbors: Any) -> Any:
+        return ops.reindex_graph(x, neighbors, ops.full(x.shape, 1, "int32"), None, None)[number]
+
+    for f in (drawn, renumbered):
+        run = phix.jit(f, input_spec=[phix.spec([-1], "int64")] * 2)
+        eids = np.arange(3)
+        np.testing.assert_array_equal(run(row, eids), f(phix.to_tensor(row), phix.to_tensor(eids)))
+        for call in (run, phix.jit(f)):
+            with pytest.raises(ShapeError):
+                call(row, eids[:1])
+
+
 def test_only_calls_that_may_be_refused_stay_in_graphs() -> None:
     def graph(f: Any) -> str:
         return str(phix.make_graph(f)(phix.spec(["n", 6])))

@@ -40,6 +40,9 @@ from phix.interpreters import asked_calls
 from phix.interpreters.equal_calls import made_alike
 from phix.interpreters.infer_meta import infer
 
+# What decompositions look with at sizes that nobody knows before a run.
+_LOOKING = ("expect_sizes", "stack")
+
 
 class StageTracer(Tracer):
     """Stands for one variable of the graph being made."""
@@ -97,6 +100,7 @@ class Staging(Interpreter):
         self.sized: dict[Any, tuple[tuple[Any, ...], Any]] = {}
         # The user's calls, whose sizes are looked at: they may be none of the equations in the end.
         self.asked: asked_calls.Calls = {}
+        self.is_writing_out = False
         # While a graph is replayed: what overrides the user's line, and which equation it is.
         self.source: Source | None = None
         self.replayed: Equation | None = None
@@ -115,6 +119,8 @@ class Staging(Interpreter):
         metas = self._known(op, atoms, attrs) or infer(op, map_entries(_meta, atoms), attrs)
         if op.is_written_out and op.decomposition is not None:
             return self.written_out(op, inputs, attrs)
+        if self.is_writing_out and op.name in _LOOKING:  # nothing else asks it of the whole
+            self.ask(op, inputs, attrs)
         if op.has_graphs and any(g.own_sizes for g in graphs_in(attrs)):
             assert op.decomposition is not None  # others keep such sizes inside
             return as_entries(op, op.decomposition(*op.merge(inputs, attrs)))
@@ -152,7 +158,11 @@ class Staging(Interpreter):
         assert op.decomposition is not None
         key = (op.name, made_alike(inputs), made_alike(attrs))
         if key not in self.sized:
-            found = op.decomposition(*op.merge(inputs, attrs))
+            outer, self.is_writing_out = self.is_writing_out, True
+            try:
+                found = op.decomposition(*op.merge(inputs, attrs))
+            finally:
+                self.is_writing_out = outer
             self.sized[key] = inputs, found if op.single_output else as_entries(op, found)
         return self.sized[key][1]
 
