@@ -204,3 +204,15 @@ def test_the_extreme_of_nothing_is_where_it_starts(name: str, axis: Any) -> None
             wanted = getattr(np, name)(x, axis=axis, initial=2.0, **keeps)
             for run in (call, phix.jit(call), unsized):
                 np.testing.assert_array_equal(run(phix.to_tensor(x)), wanted)
+
+
+@pytest.mark.parametrize("name", ["logsumexp", "log_softmax"])
+def test_rows_that_turn_out_empty_have_no_largest_element_to_look_for(name: str) -> None:
+    f = lambda x: getattr(ops, name)(x, axis=-1)  # noqa: E731
+    slope = phix.grad(lambda x: ops.sum(f(x) * f(x)))
+    calls = (slope, phix.vmap(f), phix.vmap(slope), lambda x: phix.jvp(f, (x,), (x,))[1])
+    for call in calls:
+        unsized = phix.jit(call, input_spec=[phix.spec(["n", "m"], "float64")])
+        for shape in ((3, 4), (3, 0), (0, 4), (1, 1)):
+            x = phix.to_tensor(np.arange(float(np.prod(shape))).reshape(shape) * 300 - 900)
+            np.testing.assert_allclose(unsized(x).numpy(), call(x).numpy(), rtol=1e-12)

@@ -42,6 +42,15 @@ def softmax_batch(batched: Any, x: Any, axis: int) -> Any:
     return ops.softmax(x, axis + 1)
 
 
+@rules.batch("log_softmax")
+def log_softmax_batch(batched: Any, x: Any, axis: int) -> Any:
+    """Kept whole, for rows of which it is not known whether they hold anything."""
+    if x.ndim == 1:
+        rows = ops.reshape(x, (x.meta.dims[0], 1))
+        return ops.reshape(ops.log_softmax(rows, 1), x.meta.dims)
+    return ops.log_softmax(x, axis + 1)
+
+
 @rules.decompose("softmax")
 @in_float32
 def softmax(x: Any, axis: int) -> Any:

@@ -282,8 +282,17 @@ def logsumexp(x: Any, axis: Any, keepdim: bool, reduce_all: bool) -> Any:
 
 
 def _top(x: Any, axis: Any) -> Any:
-    top = largest(x, axis)
+    return _finite(largest(x, axis))
+
+
+def _finite(top: Any) -> Any:
     return ops.where(ops.isinf(top), 0.0, top)
+
+
+@rules.batch("logsumexp")
+def logsumexp_batch(batched: Any, x: Any, axis: Any, keepdim: bool, reduce_all: bool) -> Any:
+    """Kept whole: what it is made of has no largest element where there turns out to be none."""
+    return x if not axis else ops.logsumexp(x, shifted(axis), keepdim, False)
 
 
 @rules.decompose("logsumexp_grad")
@@ -292,10 +301,14 @@ def logsumexp_grad(
     x: Any, out: Any, out_grad: Any, axis: Any, keepdim: bool, reduce_all: bool
 ) -> Any:
     """exp(x - m) / sum(exp(x - m)), which is 0 where every x is -inf. exp(x - out) would lose the
-    digits that out, m + log(...), has no place for."""
+    digits that out, m + log(...), has no place for. Where there may turn out to be no m, out
+    stands for it: of any number the quotient is the same, and out is close to m, however rounded.
+    """
     if any(dm.is_zero(x.meta.dims[a]) for a in axis):
         return ops.full(x.meta.dims, 0.0, x.dtype)
-    terms = ops.exp(x - ops.stop_gradient(_top(x, axis)))
+    may_be_empty = any(dm.may_equal(x.meta.dims[a], 0) for a in axis)
+    top = _finite(restored(out, x, axis, keepdim)) if may_be_empty else _top(x, axis)
+    terms = ops.exp(x - ops.stop_gradient(top))
     total = ops.sum(terms, axis, keepdim=True)
     return restored(out_grad, x, axis, keepdim) * (terms / ops.where(total == 0, 1.0, total))
 
