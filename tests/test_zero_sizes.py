@@ -216,3 +216,21 @@ def test_rows_that_turn_out_empty_have_no_largest_element_to_look_for(name: str)
         for shape in ((3, 4), (3, 0), (0, 4), (1, 1)):
             x = phix.to_tensor(np.arange(float(np.prod(shape))).reshape(shape) * 300 - 900)
             np.testing.assert_allclose(unsized(x).numpy(), call(x).numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("name", ["conv2d", "conv2d_transpose"])
+def test_filters_of_their_own_for_no_lanes(name: str, groups: int) -> None:
+    """Lanes with filters of their own are groups, of which a convolution has one at least."""
+    f = phix.vmap(lambda x, w: getattr(ops, name)(x, w, groups=groups))
+    slopes = phix.grad(lambda x, w: ops.sum(f(x, w)), (0, 1))
+    for lanes in (0, 2):
+        x, w = (
+            phix.ones([lanes, 1, 2, 4, 4]),
+            phix.ones([lanes, 2, 2 // groups, 3, 3]),
+        )
+        specs = [phix.spec(["n", *t.shape[1:]]) for t in (x, w)]
+        for call in (f, phix.jit(f), phix.jit(f, input_spec=specs)):
+            assert call(x, w).shape[0] == lanes
+            np.testing.assert_allclose(call(x, w).numpy(), f(x, w).numpy())
+        assert [t.shape for t in slopes(x, w)] == [x.shape, w.shape]

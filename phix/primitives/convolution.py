@@ -338,8 +338,9 @@ def _part(x: Any, axis: int, start: Any, size: Any) -> Any:
 @rules.batch("conv2d")
 def conv2d_batch(batched: Any, input: Any, filter: Any, *given: Any) -> Any:
     """A batch of inputs is more images; a batch of filters more channels; both, more groups, whose
-    number must be known: else it is one lane after the other."""
-    if batched[0] and batched[1] and not dm.is_known(filter.meta.dims[0]):
+    number must be known and not 0: else it is one lane after the other."""
+    lanes = filter.meta.dims[0]
+    if batched[0] and batched[1] and (dm.is_zero(lanes) or not dm.is_known(lanes)):
         return NotImplemented
     strides, paddings, algorithm, dilations, groups, data_format = given
     attrs = (strides, paddings, algorithm, dilations)
