@@ -40,9 +40,6 @@ from phix.interpreters import asked_calls
 from phix.interpreters.equal_calls import made_alike
 from phix.interpreters.infer_meta import infer
 
-# What decompositions look with at sizes that nobody knows before a run.
-_LOOKING = ("expect_sizes", "stack")
-
 
 class StageTracer(Tracer):
     """Stands for one variable of the graph being made."""
@@ -119,7 +116,7 @@ class Staging(Interpreter):
         metas = self._known(op, atoms, attrs) or infer(op, map_entries(_meta, atoms), attrs)
         if op.is_written_out and op.decomposition is not None:
             return self.written_out(op, inputs, attrs)
-        if self.is_writing_out and op.name in _LOOKING:  # nothing else asks it of the whole
+        if self.is_writing_out:  # there is no equation of the whole that asks for all its sizes
             self.ask(op, inputs, attrs)
         if op.has_graphs and any(g.own_sizes for g in graphs_in(attrs)):
             assert op.decomposition is not None  # others keep such sizes inside
