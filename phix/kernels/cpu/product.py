@@ -3,9 +3,9 @@
 A library's product brings threads of its own, which wait for work on the cores that ours need. The
 operands are first packed: ``x`` into panels of some rows, ``y`` into panels of some vectors of
 columns, both with the contracted dim outermost, so that a tile of the result is summed in registers
-while two streams of memory are read in order. Threads share the panels, then the tiles; low tiles
-have each panel of columns packed by who needs it, right before, and long sums of few rows and
-columns made by ``product_spans``. How a sum is made depends on none of this, so every number of
+while two streams of memory are read in order. Threads share the panels, then the tiles; of many
+columns each panel is packed by who needs it, right before, and low tiles have long sums of few rows
+and columns made by ``product_spans``. How a sum is made depends on none of this, so every number of
 threads gives the same bits.
 
 ``phix_product_<dtype>`` computes out = op(x) op(y), or adds that to out; see ``blas.wrapper``.
@@ -47,9 +47,10 @@ FEW, FEW_OF_NEAR, NEAR = 2, 6, 1 << 20
 # Low tiles read rows that meet so few panels of columns where they lie, and keep a panel of columns
 # near while so many bytes of rows come from a second cache.
 FEW_OF_LOW, GROUP = 10, 256 << 10
-# Panels of columns are packed right before all rows meet them, where these come from a third cache,
-# so many bytes at most, and threads have enough panels to share.
-FROM_THIRD, LEAST_PANELS = 8 << 20, 6
+# Panels of columns are packed right before all rows meet them where threads have enough of them to
+# share; low tiles where rows come from a third cache, so many bytes at most. Of rows that do not
+# stay near, high ones meet some panels at a time, and need more of them to share.
+LEAST_PANELS, LEAST_OF_FAR, FROM_THIRD = 6, 12, 8 << 20
 # Rows of y that are packed at a time, across all panels: they are read in order.
 TOGETHER = 8
 # Elements to pack below which threads do not share them: some microseconds.
@@ -140,36 +141,58 @@ def _tile_job(kind: str, size: int, tile: Tile) -> str:
 
 
 def _panel_job(kind: str, size: int, tile: Tile) -> str:
-    """Panels of columns, one span of the sums after the other: packed, then met by all rows.
+    """Some panels of columns, one span of the sums after the other: packed, then met by all rows.
 
     What is packed is in a cache then; packed ahead, it would come back from further away.
     """
     t = Text(kind, size)
-    panels, m, k, out, lead, add = fields(t, "row_panels", "m", "k", "out", "lead", "add")
-    y, _, n, y_column, y_inner, _ = fields(t, *Y)
-    t.head.append(f"  %panel = alloca [{DEPTH * tile.widths[0]} x {kind}], align 64")
+    panels, m, k, fault = fields(t, "row_panels", "m", "k", "fault")
+    whole, some = DEPTH * tile.widths[0], "1"
+    if not tile.is_low:
+        some = t.let(f"select i1 {_are_near(t, m, k)}, i64 1, i64 {BLOCK // (whole * size)}")
     end = t.let(f"call i64 @llvm.smax.i64(i64 {k}, i64 1)")  # no terms: zeros are stored
-    with t.loop("%from", "%to") as j, t.loop(0, end, DEPTH) as q:
-        column, wide = panel(t, j, tile.widths, n)
-        width = width_of(t, wide, tile.widths)
-        depth = t.least(t.op("sub", k, q), DEPTH)
-        source = t.at(y, t.op("mul", column, y_column), t.op("mul", q, y_inner))
-        t.put(
-            f"call void @pack(ptr {source}, i64 {y_column}, i64 {y_inner}, i64 {wide}, "
-            f"i64 {depth}, ptr %panel, i64 {width})"
-        )
-        adds = t.let(f"icmp ne i64 {t.op('or', add, q)}, 0")
-        with t.loop(0, panels) as p:
-            row, rows = panel(t, p, tile.rows, m)
-            height = width_of(t, rows, tile.rows)
-            left, step, inner = _left_panel(t, k, row, rows, height)
-            a, to = t.at(left, t.op("mul", q, inner)), t.at(out, t.op("mul", row, lead), column)
-            t.put(
-                f"call void @tile(i64 {height}, i64 {width}, i64 {depth}, ptr {a}, i64 {step}, "
-                f"i64 {inner}, ptr %panel, i64 {width}, ptr {to}, i64 {lead}, i64 {rows}, "
-                f"i64 {wide}, i1 {adds}, i1 false)"
-            )
+    with (
+        memory(t, t.op("mul", some, whole * size), fault) as near,
+        t.loop("%from", "%to", some) as first,
+    ):
+        last = t.least(t.op("add", first, some), "%to")
+        with t.loop(0, end, DEPTH) as q:
+            depth = t.least(t.op("sub", k, q), DEPTH)
+            with t.loop(first, last) as j:
+                to = t.at(near, t.op("mul", t.op("sub", j, first), whole))
+                _pack_columns(t, tile, j, q, depth, to)
+            with t.loop(0, panels) as p, t.loop(first, last) as j:
+                packed = t.at(near, t.op("mul", t.op("sub", j, first), whole))
+                _packed_tile(t, tile, p, j, q, depth, packed)
     return t.function("@panel_job(ptr %job, i64 %from, i64 %to)")
+
+
+def _pack_columns(t: Text, tile: Tile, j: str, q: str, depth: str, to: str) -> None:
+    """So many terms, from ``q`` on, of a panel of columns."""
+    y, _, n, y_column, y_inner, _ = fields(t, *Y)
+    column, wide = panel(t, j, tile.widths, n)
+    source = t.at(y, t.op("mul", column, y_column), t.op("mul", q, y_inner))
+    t.put(
+        f"call void @pack(ptr {source}, i64 {y_column}, i64 {y_inner}, i64 {wide}, "
+        f"i64 {depth}, ptr {to}, i64 {width_of(t, wide, tile.widths)})"
+    )
+
+
+def _packed_tile(t: Text, tile: Tile, p: str, j: str, q: str, depth: str, packed: str) -> None:
+    """These terms of a panel of rows with a packed panel of columns."""
+    m, k, out, lead, add, n = fields(t, "m", "k", "out", "lead", "add", "n")
+    row, rows = panel(t, p, tile.rows, m)
+    height = width_of(t, rows, tile.rows)
+    left, step, inner = _left_panel(t, k, row, rows, height)
+    column, wide = panel(t, j, tile.widths, n)
+    width = width_of(t, wide, tile.widths)
+    a, to = t.at(left, t.op("mul", q, inner)), t.at(out, t.op("mul", row, lead), column)
+    adds = t.let(f"icmp ne i64 {t.op('or', add, q)}, 0")
+    t.put(
+        f"call void @tile(i64 {height}, i64 {width}, i64 {depth}, ptr {a}, i64 {step}, "
+        f"i64 {inner}, ptr {packed}, i64 {width}, ptr {to}, i64 {lead}, i64 {rows}, "
+        f"i64 {wide}, i1 {adds}, i1 false)"
+    )
 
 
 @contextmanager
@@ -196,14 +219,22 @@ def _tiles(
 
 def _goes_by_panels(t: Text, tile: Tile, known: dict[str, str]) -> str:
     """Whether ``panel_job`` makes the product."""
+    least = str(LEAST_PANELS)
     if not tile.is_low:
-        return "false"
-    return holds(
-        t,
+        is_near = _are_near(t, "%m", "%k")
+        least = t.let(f"select i1 {is_near}, i64 {LEAST_PANELS}, i64 {LEAST_OF_FAR}")
+    conditions = [
         f"icmp eq i64 {known['y_lies']}, 0",
-        f"icmp sle i64 {t.op('mul', '%m', '%k')}, {FROM_THIRD // t.size}",
-        f"icmp sge i64 {known['column_panels']}, {LEAST_PANELS}",
-    )
+        f"icmp sge i64 {known['column_panels']}, {least}",
+    ]
+    if tile.is_low:
+        conditions.append(f"icmp sle i64 {t.op('mul', '%m', '%k')}, {FROM_THIRD // t.size}")
+    return holds(t, *conditions)
+
+
+def _are_near(t: Text, m: str, k: str) -> str:
+    """Whether a second cache holds all rows of one span of the sums."""
+    return t.let(f"icmp slt i64 {t.op('mul', m, t.least(k, DEPTH))}, {BLOCK // t.size}")
 
 
 def _sums_of_tile(t: Text, tile: Tile, p: str, j: str, start: str, end: str) -> None:
@@ -286,6 +317,7 @@ def _by_tiles(kind: str, size: int, tile: Tile) -> str:
     t = Text(kind, size)
     values = operands(t, tile)
     values["x_lies"], values["y_lies"] = _which_lie(t, tile, values)
+    values["fault"] = "%fault"
     values["span"] = _span(t, values)
     is_by_panels = _goes_by_panels(t, tile, values)
     deep = t.least(t.let("call i64 @llvm.smax.i64(i64 %k, i64 1)"), values["span"])

@@ -21,9 +21,9 @@ ON_STACK = 32 << 10
 FIELDS = (
     "x", "y", "out", "packed_x", "packed_y", "m", "n", "k", "x_row", "x_inner", "y_column",
     "y_inner", "lead", "add", "row_panels", "column_panels", "per_block", "span", "x_lies",
-    "y_lies",
+    "y_lies", "fault",
 )  # fmt: skip
-_POINTERS = ("x", "y", "out", "packed_x", "packed_y")
+_POINTERS = ("x", "y", "out", "packed_x", "packed_y", "fault")
 
 # Of each operand: where it is and where it is packed, how many rows or columns it has, the strides
 # between these and between the terms of a sum, and whether it is read where it lies.
@@ -126,7 +126,7 @@ def shared(t: Text, job: str, extent: str, work: str, least: int) -> None:
 
 
 @contextmanager
-def memory(t: Text, count: str) -> Iterator[str]:
+def memory(t: Text, count: str, fault: str = "%fault") -> Iterator[str]:
     """So many bytes, on the stack where they are few; where there are none, that is reported."""
     t.head.append(f"  %near = alloca [{ON_STACK} x i8], align 64")
     t.head.append("  %memory = alloca ptr")
@@ -137,7 +137,7 @@ def memory(t: Text, count: str) -> Iterator[str]:
     found = t.let("load ptr, ptr %memory")
     has_none = t.let(f"icmp eq ptr {found}, null")
     with t.where(has_none):
-        t.put(faults.report("%fault", faults.NO_ROOM).strip())
+        t.put(faults.report(fault, faults.NO_ROOM).strip())
     with t.where(t.let(f"xor i1 {has_none}, true")):
         yield found
         with t.where(is_large):

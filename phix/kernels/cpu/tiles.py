@@ -13,6 +13,8 @@ from phix.kernels.cpu import units
 # What LLVM calls a dtype, and its bytes.
 KINDS = {"float32": ("float", 4), "float64": ("double", 8)}
 LINE = 64  # bytes of a cache line
+# Terms of all rows that are packed before the next are: what they go to stays in the first cache.
+SOME_TERMS = 64
 
 
 @dataclass(frozen=True)
@@ -186,14 +188,14 @@ def _pack_part(t: Text, unit: str, lanes: int) -> None:
         wide = "0"
     aligned = t.op("and", "%k", -4)
     squares = t.let(f"select i1 {unit}, i64 0, i64 {aligned}")
-    with t.loop(wide, fours, 4) as r:
+    with t.loop(0, squares, SOME_TERMS) as first, t.loop(wide, fours, 4) as r:
         source = t.at("%from", t.op("mul", r, "%row"))
-        with t.loop(0, squares, 4) as q:
+        with t.loop(first, t.least(t.op("add", first, SOME_TERMS), squares), 4) as q:
             to = t.at("%to", r, t.op("mul", q, "%width"))
             transposed(t, t.at(source, q), "%row", to, "%width")
-        with t.where(unit), t.loop(0, "%k") as q:
-            value = t.load(t.at(source, t.op("mul", q, "%inner")), 4)
-            t.store(value, t.at("%to", r, t.op("mul", q, "%width")), 4)
+    with t.where(unit), t.loop(wide, fours, 4) as r, t.loop(0, "%k") as q:
+        value = t.load(t.at("%from", r, t.op("mul", q, "%inner")), 4)
+        t.store(value, t.at("%to", r, t.op("mul", q, "%width")), 4)
     apart = t.let(f"select i1 {unit}, i64 %k, i64 {aligned}")
     _pack_rest(t, "0", fours, apart)  # the last steps of k, beside the squares
     part = t.least(t.op("add", fours, 4), "%width")
