@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from phix import ops
 from phix.core import rewrites
 from phix.interpreters.eager import EAGER
 from phix.kernels.cpu import compiler, jit
+from phix.kernels.cpu.level import has_masks, level
 from phix.kernels.loops import verifier
 from phix.kernels.schedule.pipeline import PIPELINES
 from tests import machine_code
@@ -104,31 +107,46 @@ def test_marked_tests_verify_at_the_ends_of_lists_of_passes(
         assert verified(3.4375, each_pass=False) == [*ends, "share_loops"]
 
 
-def test_code_that_may_lose_masks_is_compiled_without_vectors_of_lines(
+def test_code_that_may_lose_masks_is_compiled_without_the_instructions_that_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ways = []
-    bodies = {True: b"\xc4\xc1\xf9\x50\xc4", False: b"\xc5\xf9\x6e\xc4"}
+    ways: list[tuple[bool, bool]] = []
+    machines = []
+    with_signs, without = b"\xc4\xc1\xf9\x50\xc4", b"\xc5\xf9\x6e\xc4"
 
-    def emitted(text: str, machine: object) -> bytes:
-        return bodies[text == "always" or ways[-1][0]]
+    def new_machine(features: str) -> str:
+        machines.append(features)
+        return features
 
+    def emitted(text: str, machine: str) -> bytes:
+        return with_signs if text == "signs" and "-avx512dq" not in machine else without
+
+    monkeypatch.setattr(compiler, "_idle", defaultdict(list))
+    monkeypatch.setattr(compiler, "_new_machine", new_machine)
     monkeypatch.setattr(compiler, "parsed", lambda text: text)
     monkeypatch.setattr(compiler, "_optimise", lambda *given: ways.append(given[-1]))
     monkeypatch.setattr(compiler, "_emitted", emitted)
     monkeypatch.setattr(compiler, "_is_sound", lambda module: module != "broken" or not ways[-1][0])
     monkeypatch.setattr(compiler, "has_masks", lambda: True)
-    assert not compiler.may_lose_masks(compiler.object_of("text", False))
-    assert ways == [(True, True), (False, True)]
-    ways.clear()
-    compiler.object_of("always", False)
-    assert ways == [(True, True), (False, True), (False, False)]
-    ways.clear()
-    compiler.object_of("always", True)  # its vectors stand in the text
-    assert len(ways) == 1
+    native = level().features
+    assert compiler.object_of("text", False) == without and machines == [native]
+    for is_final in (False, True):
+        assert compiler.object_of("signs", is_final) == without
+    assert machines == [native, native + ",-avx512dq,-avx512bw"]  # each is made once
+    assert set(ways) == {(True, True)}
     ways.clear()
     compiler.object_of("broken", False)  # by the passes that make vectors of lines
     assert ways == [(True, True), (False, True)]
+
+
+@pytest.mark.skipif(not has_masks(), reason="the CPU has no masks")
+@pytest.mark.parametrize("op", ["sin", "tan"])
+def test_loops_with_signs_of_numbers_stay_vectors(op: str) -> None:
+    """In what is left of the loop, number by number, LLVM takes a sign as if of a vector: all of
+    the loop had been compiled number by number for that, and took twelve times as long."""
+    text = phix.jit(getattr(ops, op)).lower(phix.spec([1 << 18])).as_text("llvm")
+    on_64_bytes = rb"(?s)\x62..[\x40-\x5f\xc0-\xdf]"  # prefixes of instructions
+    assert len(re.findall(on_64_bytes, compiler.object_of(text, False))) > 50
 
 
 # Of its gradient LLVM 22 makes, for AVX2, a product that stands behind its use.

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -18,10 +19,11 @@ from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from phix.kernels.cpu import objects, units
-from phix.kernels.cpu.level import VECTORS, has_masks, level
+from phix.kernels.cpu.level import VECTORS, WITHOUT_SIGNS_OF_VECTORS, has_masks, level
 from phix.kernels.loops import linked
 
-_idle: list[llvm.TargetMachine] = []
+# By the features that a machine knows.
+_idle: dict[str, list[llvm.TargetMachine]] = defaultdict(list)
 
 # Where lines add up to one number, LLVM 22 may end the process as it makes vectors of them, by an
 # assertion of its own: gradients of unrolled factors of 6 x 6 do. It is an option of the process,
@@ -33,20 +35,20 @@ if getattr(ffi, "_told_by_phix", None) is None:
 
 
 @contextlib.contextmanager
-def _machine() -> Iterator[llvm.TargetMachine]:
+def _machine(features: str) -> Iterator[llvm.TargetMachine]:
     """A machine that no other thread uses meanwhile."""
-    machine = _idle.pop() if _idle else _new_machine()
+    machine = _idle[features].pop() if _idle[features] else _new_machine(features)
     yield machine
-    _idle.append(machine)
+    _idle[features].append(machine)
 
 
-def _new_machine() -> llvm.TargetMachine:
+def _new_machine(features: str) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
         cpu=level().cpu,
-        features=level().features,
+        features=features,
         opt=3,
         jit=True,
         codemodel="jitdefault",
@@ -140,19 +142,20 @@ def _emitted(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> bytes:
 # -- machine code ----------------------------------------------------------------------------------
 def object_of(text: str, is_final: bool) -> bytes:
     """The machine code of a module as an object file."""
-    body = None
-    with _machine() as machine:
+    body = _object_for(level().features, text, is_final)
+    if may_lose_masks(body):
+        return _object_for(level().features + WITHOUT_SIGNS_OF_VECTORS, text, is_final)
+    return body
+
+
+def _object_for(features: str, text: str, is_final: bool) -> bytes:
+    with _machine(features) as machine:
         for vectors in VECTORS:
             module = parsed(text)
             _optimise(module, machine, is_final, vectors)
-            if not _is_sound(module):
-                continue
-            body = _emitted(module, machine)
-            if is_final or not may_lose_masks(body):
-                break
-    if body is None:
-        raise RuntimeError("LLVM's passes make nothing of its text that it takes")
-    return body
+            if _is_sound(module):
+                return _emitted(module, machine)
+    raise RuntimeError("LLVM's passes make nothing of its text that it takes")
 
 
 def _is_sound(module: llvm.ModuleRef) -> bool:
@@ -220,7 +223,7 @@ def may_lose_masks(body: bytes) -> bool:
 
     Of a comparison with 0, LLVM 22 takes them from the vector itself, and leaves the mask out; it
     overlooks that the mask is read once more where that instruction also writes it (its
-    X86CompressEVEX), which then reads whatever was there. One program in a hundred has any.
+    X86CompressEVEX), which then reads whatever was there.
     """
     return has_masks() and _SIGNS.search(body) is not None
 
@@ -238,7 +241,7 @@ def _disposed(manager: Any) -> Iterator[Any]:
 def assembly(text: str) -> str:
     """The machine code of a module as assembly text."""
     module = parsed(text)
-    with _machine() as machine:
+    with _machine(level().features) as machine:
         _optimise(module, machine)
         return str(machine.emit_assembly(module))
 

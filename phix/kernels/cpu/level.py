@@ -14,9 +14,11 @@ from phix.core.records import dataclass
 from phix.kernels.cpu import host
 
 NATIVE = "native"
-# What LLVM makes vectors of: lines of a loop's body, and loops. The next is tried where masks of
-# the one before may be lost.
+# What LLVM makes vectors of: lines of a loop's body, and loops. The next is tried where it finds
+# fault with what it made.
 VECTORS: tuple[tuple[bool, bool], ...] = ((True, True), (False, True), (False, False))
+# Features that leave out the instructions which make a mask of the signs of a vector.
+WITHOUT_SIGNS_OF_VECTORS = ",-avx512dq,-avx512bw"
 _V2 = frozenset(["cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2"])
 _V3 = _V2 | frozenset(["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"])
 _V4 = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
