@@ -58,6 +58,7 @@ WANTED: dict[str, Any] = {
     "phix.scipy.sparse.linalg.cg(m, v, tol=1e-12)[0]": np.linalg.solve(M, V),
     "phix.ops.sin(x)": np.sin(X),
     "x.at[0].add(1.0)": X + np.array([[1.0], [0], [0]]),
+    'x.at[np.array([0, 9])].set(1.0, mode="drop")': np.vstack([np.ones_like(X[:1]), X[1:]]),
     "phix.to_tensor([1.0, 2.0])": np.array([1.0, 2.0], np.float32),
     "phix.to_tensor([1.0])": np.array([1.0], np.float32),
     "x.view(4, 3)": X.reshape(4, 3),

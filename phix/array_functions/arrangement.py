@@ -317,16 +317,22 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 # -- parts ---------------------------------------------------------------------------------------
-def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
-    """The elements at the indices along an axis."""
+def take(
+    a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise", *,
+    fill_value: Any = None,
+) -> Any:  # fmt: skip
+    """The elements at the indices along an axis; with mode "fill", which is JAX's, ``fill_value``
+    for those that are not there, see ``x.at[i].get``."""
     refuse(out=out)
-    if mode not in ("raise", "wrap", "clip"):
-        raise AttributeValueError(f"take: mode is raise, wrap or clip, found {mode!r:.80}")
+    if mode not in ("raise", "wrap", "clip", "fill"):
+        raise AttributeValueError(f"take: mode is raise, wrap, clip or fill, found {mode!r:.80}")
     x = tensor(a)
     if axis is None:
         x, axis = ops.reshape(x, [-1]), 0
     at = axis_of(axis, x.ndim)
     number = indices if isinstance(indices, int) else tensor(indices)
+    if mode == "fill":
+        return x.at[(slice(None),) * at + (number,)].get(mode=mode, fill_value=fill_value)
     if mode != "raise":
         number, size = tensor(number), x.shape[at]
         is_wrapped = mode == "wrap"

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import index_modes as modes
 from phix.core import indexing
 from phix.core.conversion import holds_tensors, home, owned_tensor, stacked, values_of
 from phix.core.dims import Dim
-from phix.core.errors import TensorIndexError
+from phix.core.errors import ArgumentError, DTypeError
 from phix.core.hints import missing_update
 from phix.core.later import call_op
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 # What combines an element with its new value, where no element is indexed twice.
 _COMBINED = {"mul": "multiply", "amax": "maximum", "amin": "minimum"}
+
+
+class How(TypedDict, total=False):
+    """What becomes of ints out of range, and promises of JAX of which nothing here depends."""
+
+    mode: str | None
+    indices_are_sorted: bool
+    unique_indices: bool
 
 
 class IndexUpdate:
@@ -38,6 +50,11 @@ class IndexedUpdate:
 
     Values broadcast to the shape of ``x[index]`` and take x's dtype. An element indexed twice
     takes the last of its values under ``set`` and all of them under the others.
+
+    ``mode`` says what becomes of ints out of range, in the words of JAX: None as ``x[index]`` has
+    it; "drop" or "fill" leaves them out, and ``get`` gives ``fill_value`` for them (None: NaN, the
+    least int, the largest of those without a sign, True); "clip" takes the nearest inside;
+    "promise_in_bounds" is None. ``indices_are_sorted`` and ``unique_indices`` change nothing.
     """
 
     def __init__(self, x: TensorBase, index: Any) -> None:
@@ -48,32 +65,65 @@ class IndexedUpdate:
         def __getattr__(self, name: str) -> NoReturn:
             raise missing_update(name, is_indexed=True)
 
-    def get(self) -> Tensor:
+    def get(self, *, fill_value: Any = None, **how: Unpack[How]) -> Tensor:
         """``x[index]``."""
-        return indexing.get(self.x, self.index)
+        x, index, mode = self.x, self.index, _mode_of(how, "get")
+        with indexing.Locating():
+            if mode in modes.OUTSIDE:
+                fill = modes.missing(x.dtype) if fill_value is None else fill_value
+                x, index = modes.padded(x, index, fill)
+            elif mode == "clip":
+                index = modes.clipped(x, index)
+            return indexing.get(x, index)
 
-    def set(self, values: TensorLike) -> Tensor:
+    def set(self, values: TensorLike, **how: Unpack[How]) -> Tensor:
         """The indexed elements replaced by ``values``."""
-        return self._put(values, "assign")
+        return self._put(values, "assign", _mode_of(how, "set"))
 
-    def add(self, values: TensorLike) -> Tensor:
+    def add(self, values: TensorLike, **how: Unpack[How]) -> Tensor:
         """``values`` added to the indexed elements."""
-        return self._put(values, "add")
+        return self._put(values, "add", _mode_of(how, "add"))
 
-    def multiply(self, values: TensorLike) -> Tensor:
+    def subtract(self, values: TensorLike, **how: Unpack[How]) -> Tensor:
+        """``values`` subtracted from the indexed elements."""
+        return self._put(values, "subtract", _mode_of(how, "subtract"))
+
+    def multiply(self, values: TensorLike, **how: Unpack[How]) -> Tensor:
         """The indexed elements multiplied by ``values``."""
-        return self._put(values, "mul")
+        return self._put(values, "mul", _mode_of(how, "multiply"))
 
-    def max(self, values: TensorLike) -> Tensor:
+    def divide(self, values: TensorLike, **how: Unpack[How]) -> Tensor:
+        """The indexed elements divided by ``values``, or by the product of those of one.
+
+        Raises:
+            DTypeError: x holds ints or bools.
+        """
+        if dt.kind(self.x.dtype) not in ("float", "complex"):
+            raise DTypeError(
+                f"x.at[i].divide: x is {self.x.meta}, whose elements stay as they are; write "
+                "x.astype(phix.float32).at[i].divide(values)"
+            )
+        return call_op("divide", self.x, self._of_ones(values, _mode_of(how, "divide")))
+
+    def power(self, values: TensorLike, **how: Unpack[How]) -> Tensor:
+        """The indexed elements to the power of ``values``, or of the product of those of one."""
+        return call_op("elementwise_pow", self.x, self._of_ones(values, _mode_of(how, "power")))
+
+    def max(self, values: TensorLike, **how: Unpack[How]) -> Tensor:
         """The larger of the indexed elements and ``values``."""
-        return self._put(values, "amax")
+        return self._put(values, "amax", _mode_of(how, "max"))
 
-    def min(self, values: TensorLike) -> Tensor:
+    def min(self, values: TensorLike, **how: Unpack[How]) -> Tensor:
         """The smaller of the indexed elements and ``values``."""
-        return self._put(values, "amin")
+        return self._put(values, "amin", _mode_of(how, "min"))
 
-    def _put(self, values: Any, reduce: str) -> Any:
-        x = self.x
+    def _of_ones(self, values: Any, mode: str | None) -> Any:
+        """In the shape of x: what each indexed element meets of values, and 1."""
+        ones = call_op("full_like", self.x, attrs=(1, None, None))
+        return IndexedUpdate(ones, self.index)._put(values, "mul", mode)
+
+    def _put(self, values: Any, reduce: str, mode: str | None) -> Any:
+        x, index = self.x, self.index
         if isinstance(values, (list, tuple)) and holds_tensors(values):
             values = stacked(values, x.dtype)
         elif isinstance(values, Dim):
@@ -81,13 +131,35 @@ class IndexedUpdate:
         elif not isinstance(values, TensorBase):
             values = owned_tensor(values_of(values, x.dtype), home((x,)))
         values = values.astype(x.dtype) if values.dtype != x.dtype else values
-        try:
-            entries, dots = indexing.expand(x, self.index)
+        if reduce == "subtract":
+            values, reduce = -values, "add"
+        with indexing.Locating():
+            if mode in modes.OUTSIDE:
+                x, index = modes.padded(x, index, 0)
+            elif mode == "clip":
+                index = modes.clipped(x, index)
+            entries, dots = indexing.expand(x, index)
             put = _put_at if any(isinstance(e, TensorBase) for e in entries) else _put_slice
             done = put(x, entries, dots, values, reduce)
-            return _put_by_number(x, self.index, values, reduce) if done is None else done
-        except TensorIndexError as error:
-            raise indexing.located(error) from None
+            done = _put_by_number(x, index, values, reduce) if done is None else done
+            return modes.cropped(done, self.x.meta.dims)
+
+
+def _mode_of(how: How, name: str) -> str | None:
+    """The mode.
+
+    Raises:
+        AttributeValueError: there is no such mode.
+        ArgumentError: there is no such argument.
+    """
+    call = f"x.at[i].{name}"
+    for word in how:
+        if word not in How.__annotations__:
+            known = ", ".join(How.__annotations__)
+            raise ArgumentError(
+                f"{call}() got an unexpected keyword argument {word!r}; it takes {known}"
+            )
+    return modes.checked(how.get("mode"), call)
 
 
 def _put_slice(x: TensorBase, entries: list[Any], dots: int, values: Any, reduce: str) -> Any:

@@ -56,7 +56,7 @@ def get(x: TensorBase, index: Any) -> Any:
         view = _view(x, index)
         if view is not None:
             return view
-    try:
+    with Locating():
         if _is_flag(index):  # it takes away no axis, and adds one of one element or none
             given = (x, _entry(x, index))
             x, index = (call_op("reshape", v, attrs=((1, *v.meta.dims),)) for v in given)
@@ -65,17 +65,21 @@ def get(x: TensorBase, index: Any) -> Any:
         if any(isinstance(e, TensorBase) for e in entries):
             return _advanced(x, entries, dots)
         return _basic(x, entries)
-    except TensorIndexError as error:
-        raise located(error) from None
 
 
-def located(error: TensorIndexError) -> TensorIndexError:
-    """The error with the user's line, unless an op has put it in already."""
-    if getattr(error, "located", False):
-        return error
-    found = TensorIndexError(f"{error}{at_user_line()}")
-    found.located = True  # type: ignore[attr-defined]
-    return found
+class Locating:
+    """Where an index is read: its errors get the user's line, unless an op has put it in already.
+
+    No generator, whose frames would count for the user's.
+    """
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, TensorIndexError) and not getattr(error, "located", False):
+            found = TensorIndexError(f"{error}{at_user_line()}")
+            found.located = True  # type: ignore[attr-defined]
+            raise found from None
 
 
 _PLAIN = frozenset({int, slice, type(None), type(Ellipsis)})
@@ -106,10 +110,7 @@ def expand(x: TensorBase, index: Any) -> tuple[list[Any], int]:
 
     With it, where the Ellipsis stood: in NumPy it keeps indices apart even if it opens to nothing.
     """
-    given = [_entry(x, e) for e in _as_tuple(index)]
-    taken = [e.ndim if _is_mask(e) else int(e is not None and e is not Ellipsis) for e in given]
-    if sum(taken) > x.ndim:
-        raise TensorIndexError(f"{sum(taken)} indices for {x.meta}, which has {x.ndim} axes")
+    given = entries_of(x, index)
     if home((x,)) is not None:
         _look_at_arrays(x, index, given)
     entries: list[Any] = []
@@ -125,6 +126,29 @@ def expand(x: TensorBase, index: Any) -> tuple[list[Any], int]:
         raise TensorIndexError("an index can have one Ellipsis (...) only")
     at = dots[0] if dots else len(entries)
     return entries[:at] + [slice(None)] * (x.ndim - used) + entries[at + 1 :], at
+
+
+def entries_of(x: TensorBase, index: Any) -> list[Any]:
+    """The entries of an index, no more than there are axes, with arrays made tensors."""
+    given = [_entry(x, e) for e in _as_tuple(index)]
+    taken = sum(map(_taken, given))
+    if taken > x.ndim:
+        raise TensorIndexError(f"{taken} indices for {x.meta}, which has {x.ndim} axes")
+    return given
+
+
+def axes_of_ints(x: TensorBase, given: list[Any]) -> dict[int, int]:
+    """Which entries of an index are ints or tensors of them, and the axis that each indexes."""
+    return {
+        number: _axis_of(x, given, number)
+        for number, e in enumerate(given)
+        if isinstance(e, (int, Dim, TensorBase)) and not _is_mask(e)
+    }
+
+
+def _taken(e: Any) -> int:
+    """How many axes an entry of an index is for."""
+    return e.ndim if _is_mask(e) else int(e is not None and e is not Ellipsis)
 
 
 def _entry(x: TensorBase, e: Any) -> Any:
@@ -266,7 +290,7 @@ def _slice_bound(v: Any) -> Any:
 def _axis_of(x: TensorBase, given: list[Any], number: int) -> int:
     """The axis of ``x`` at which an entry of an index stands."""
     entries = [_entry(x, e) for e in given]
-    taken = [e.ndim if _is_mask(e) else int(e is not None and e is not Ellipsis) for e in entries]
+    taken = list(map(_taken, entries))
     if any(e is Ellipsis for e in entries[:number]):
         return x.ndim - sum(taken[number:])
     return sum(taken[:number])
@@ -412,12 +436,21 @@ def as_index(x: TensorBase, e: Any, axis: int) -> Any:
     if not isinstance(e, TensorBase):
         if isinstance(e, int) and isinstance(dim, int) and not -dim <= e < dim:
             raise TensorIndexError(f"index {e} is out of range for axis {axis} of size {dim}")
-        return call_op("full", attrs=((), e, dt.int64, home((x,))))
+        return as_numbers(x, e)
     if not context.runs_at_once() and isinstance(e, Tensor) and isinstance(dim, int) and e.size:
         _check_range(e.host, dim, axis)
     if e.dtype == dt.uint64:  # looked at before what it holds beyond int64 is lost
         check(e, IndexRange("index", (dim,), f"axis {axis}"), "x[index]")
     return as_int64(e)
+
+
+def as_numbers(x: TensorBase, e: Any) -> Any:
+    """An int, a Dim or a tensor of ints as an int64 tensor, where ``x`` is."""
+    return (
+        as_int64(e)
+        if isinstance(e, TensorBase)
+        else call_op("full", attrs=((), e, dt.int64, home((x,))))
+    )
 
 
 def join(indices: list[Any]) -> Any:

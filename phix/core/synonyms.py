@@ -305,13 +305,10 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 
 # What x.at[i] has not, though JAX or NumPy's ufuncs have it: what to write.
 OF_UPDATES = {
-    "subtract": "x.at[i].add(-values)",
-    "sub": "x.at[i].add(-values)",
-    "divide": "x.at[i].multiply(1 / values)",
-    "div": "x.at[i].multiply(1 / values)",
+    "sub": "x.at[i].subtract(values)",
+    "div": "x.at[i].divide(values)",
     "mul": "x.at[i].multiply(values)",
-    "power": "x.at[i].set(x[i] ** values)",
-    "pow": "x.at[i].set(x[i] ** values)",
+    "pow": "x.at[i].power(values)",
     "apply": "x.at[i].set(f(x[i]))",
     "maximum": "x.at[i].max(values)",
     "minimum": "x.at[i].min(values)",
