@@ -36,20 +36,37 @@ def remainder(a: Any) -> Any:
     return ops.where(large, _stirling(ops.where(large, a, _LARGE)), near)
 
 
+# Of twelve factors the first, which may be huge, goes by its own logarithm, others some together:
+# as many as no float64 overflows by.
+_TOGETHER, _MOST = (range(1), range(1, 5), range(5, 9), range(9, _SHIFT)), 1e70
+
+
 def log_ratio(a: Any, b: Any) -> Any:
     """log(gamma(a + b) / gamma(a)) for a > 0 and b >= 0, right for a tiny b and a huge a too."""
     small = a < _LARGE
     wide = ops.where(small, a + _SHIFT, a)
-    relative = ops.log1p(b / wide)
-    change: Any = 0.0  # of Stirling's series from a to a + b
-    for k, c in enumerate(incomplete._STIRLING):
-        power = float(2 * k + 1)
-        change = change + c * ops.pow(wide, -power) * ops.expm1(-power * relative)
-    found = (wide - 0.5) * relative + (b * ops.log(wide + b) - b) + change
-    start, share = ops.where(small, a, 1.0), ops.where(small, b, 0.0)
-    for k in range(_SHIFT):
-        found = found - ops.log1p(share / (start + float(k)))
+    found = (wide - 0.5) * ops.log1p(b / wide) + (b * ops.log(wide + b) - b)
+    found = found + _change_of_stirling(wide, b)
+    start, share = ops.where(small, a, 1.0), ops.where(small, ops.minimum(b, _MOST), 0.0)
+    for factors in _TOGETHER:
+        grown: Any = 0.0  # by how much the product of (start + k + share) / (start + k) exceeds 1
+        for k in factors:
+            part = share / (start + float(k))
+            grown = part + grown * (1 + part)
+        found = found - ops.log1p(grown)
     return found
+
+
+def _change_of_stirling(a: Any, b: Any) -> Any:
+    """Of Stirling's series from a to a + b: c (v^n - u^n) for odd n, u = 1 / a and v = 1 / (a + b),
+    each -b u v times the sum of v^i u^j over i + j = n - 1, in which nothing cancels."""
+    u, v = 1 / a, 1 / (a + b)
+    total, powers, power = incomplete._STIRLING[0], 1.0, u
+    for c in incomplete._STIRLING[1:]:
+        powers = v * v * powers + power * (u + v)
+        total = total + c * powers
+        power = power * (u * u)
+    return -(b * v) * u * total
 
 
 # -- gamma -----------------------------------------------------------------------------------------
@@ -247,21 +264,20 @@ def multigammaln(a: TensorLike, d: int) -> Tensor:
 
 # -- beta ------------------------------------------------------------------------------------------
 def _betaln(a: Any, b: Any) -> Any:
-    above = (a > 0) & (b > 0)
-    low = ops.where(above, ops.minimum(a, b), 1.0)
-    high = ops.where(above, ops.maximum(a, b), 1.0)
-    large = low >= _LARGE
-    few = ops.where(large, 1.0, low)
-    near = ops.lgamma(few) - log_ratio(high, few)
-    p, q = ops.where(large, low, _LARGE), ops.where(large, high, _LARGE)
+    least, most = ops.minimum(a, b), ops.maximum(a, b)
+    large = least >= _LARGE
+    near = (least > 0) & ~large
+    mixed = (least < 0) & (least + most > 0)
+    start = ops.where(near, most, ops.where(mixed, least + most, 1.0))
+    ratio = log_ratio(start, ops.where(near, least, ops.where(mixed, -least, 0.0)))
+    other = ~(large | near | mixed)
+    rest, total = (ops.where(other, v, 1.0) for v in (most, a + b))
+    ratio = ops.where(other, ops.lgamma(rest) - ops.lgamma(total), ops.where(near, -ratio, ratio))
+    found = ops.lgamma(ops.where(large, 1.0, least)) + ratio
+    p, q = ops.where(large, least, _LARGE), ops.where(large, most, _LARGE)
     far = (p - 0.5) * ops.log(p / (p + q)) - q * ops.log1p(p / q) - 0.5 * ops.log(q)
     far = far + _HALF_LOG_2PI + (_stirling(p) + _stirling(q) - _stirling(p + q))
-    least, most = ops.minimum(a, b), ops.maximum(a, b)
-    mixed = (least < 0) & (least + most > 0)
-    start, share = ops.where(mixed, least + most, 1.0), ops.where(mixed, -least, 0.0)
-    ratio = ops.where(mixed, log_ratio(start, share), ops.lgamma(most) - ops.lgamma(a + b))
-    below = ops.lgamma(least) + ratio
-    return ops.where(above, ops.where(large, far, near), below)
+    return ops.where(large, far, found)
 
 
 def _of_first(a: Any, b: Any) -> Any:

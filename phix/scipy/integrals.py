@@ -258,26 +258,28 @@ def dawsn(x: TensorLike) -> Tensor:
 
 
 # -- quantiles of the normal distribution --------------------------------------------------------
-_NEWTON_STEPS = 4
-
-
-def _ndtri_tail(log_p: Any) -> Any:
-    """x with log_ndtr(x) = log_p, for log_p up to log(1/4), by Halley's method."""
-    x = -ops.sqrt(-2 * log_p - ops.log(2 * math.pi * (1 - 2 * log_p)))
-    x = ops.where(x <= -0.5, x, -0.5)
-    for _ in range(_NEWTON_STEPS):
-        rate = math.sqrt(2 / math.pi) / ops.erfcx(x * -math.sqrt(0.5))
-        newton = (ops.log_ndtr(x) - log_p) / rate
-        x = x - newton / (1 + 0.5 * newton * (x + rate))
-    return x
+# r + ndtri(exp(-r^2 / 2)) on 2.27 <= r <= 38.7, in s = (log(r) - _MIDDLE) / _HALF; error beside
+# ndtri: 3e-17
+_MIDDLE, _HALF = 2.2378097157645236, 1.4180298842712125
+_TAIL = (
+    0.34030141737176156, -0.33755796028036483, 0.14152033967325062, -0.025156161792432175,
+    -0.0030929251713463957, 0.0030306158054544353, -0.0007766137017461432, 4.155590666021884e-06,
+    0.00010358912538135534, -6.36940080914141e-05, 1.725434700240849e-05, 5.519901052979493e-06,
+    -8.041089322675782e-06, 3.1655676357432712e-06, 4.859049575268862e-07, -1.2016400425135284e-06,
+    5.366097239348176e-07, 7.68874416705937e-08, -2.2611127881040908e-07, 8.758515062851126e-08,
+    4.21302006868075e-08, -4.08885377489366e-08, -2.427877961009282e-09, 8.982728607653103e-09,
+    -2.857814163071039e-10, -8.853770979824086e-10,
+)  # fmt: skip
+_TAIL_FROM = 0.075  # the part of the distribution below which the polynomial holds
 
 
 def _ndtri(p: Any) -> Any:
-    central = (p >= 0.25) & (p <= 0.75)
+    central = (p >= _TAIL_FROM) & (p <= 1 - _TAIL_FROM)
     inner = math.sqrt(2) * ops.erfinv(2 * ops.where(central, p, 0.5) - 1)
     part = ops.minimum(p, 1 - p)
     tail = (part > 0) & ~central
-    outer = _ndtri_tail(ops.log(ops.where(tail, part, 0.1)))
+    r = ops.sqrt(-2 * ops.log(ops.where(tail, part, 0.01)))
+    outer = incomplete._horner((ops.log(r) - _MIDDLE) * (1 / _HALF), _TAIL) - r
     outer = ops.where(p > 0.5, -outer, outer)
     found = ops.where(central, inner, outer)
     found = ops.where(p == 0, -math.inf, ops.where(p == 1, math.inf, found))
