@@ -13,6 +13,7 @@ from phix.kernels.cpu import (
     asking,
     faults,
     jit,
+    lane_calls,
     long_loops,
     parallel_callers,
     rank_calls,
@@ -28,6 +29,7 @@ from phix.kernels.cpu.steps import Steps
 from phix.kernels.loops import linked
 from phix.kernels.schedule import workspace
 
+_FIRST_FREE = 5  # the number of attributes that no line below has
 # What a fault becomes in Python: the method of ``jit.Held`` raises it.
 _RAISE = """
 @raise.name = private constant [6 x i8] c"fault\\00"
@@ -95,7 +97,8 @@ class _Entry(Steps):
         parts += [f"define internal void {name}{t}" for t, name in module.parts.items()]
         body = "\n".join([*self.stack, *self.lines])
         parts.append(f"define {self.takes} #2 {{\nentry:\n{body}\n}}")
-        parts += sorted(module.declarations)
+        parts, spread = lane_calls.spread(parts, module.declarations, _FIRST_FREE)
+        parts += [*sorted(module.declarations), *spread]
         attributes = jit.function_attributes()
         parts.append(f"attributes {units.KERNEL} = {{ noinline {attributes} }}")
         parts.append("attributes #1 = { nounwind willreturn memory(none) }")
