@@ -35,6 +35,7 @@ def is_chosen(t: Text, tile: Tile) -> str:
         f"icmp sgt i64 {known['row_panels']}, 1",
         f"icmp eq i64 {known['y_column']}, 1",
         f"icmp sgt i64 %k, {DEPTH}",
+        "icmp sgt i64 %n, 0",  # what is asked for is shared by tiles
         f"icmp sle i64 {t.op('mul', '%m', '%n')}, {PART // t.size}",
     )
 
