@@ -267,6 +267,13 @@ def test_the_rest_of_fmod_has_the_sign_of_its_first_operand() -> None:
     assert [slope(x).item() for x in (-7.0, -0.0, 0.0, 7.0)] == [1.0] * 4
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_spacing_of_any_zero_is_positive(dtype: str) -> None:
+    x = np.array([-0.0, 0.0, 1.0], dtype)
+    for spacing in (phix.numpy.spacing, phix.jit(phix.numpy.spacing)):
+        np.testing.assert_array_equal(spacing(x), np.spacing(x))
+
+
 COPIES: dict[str, Callable[[Any], Any]] = {
     "copy": phix.numpy.copy,
     "asarray": lambda x: phix.numpy.asarray(x, copy=True),

@@ -38,7 +38,7 @@ def nextafter(x: Any, y: Any) -> Any:
 
 
 def spacing(x: Any) -> Any:
-    ends = ops.copysign(ops.full_like(x, float("inf")), x)
+    ends = ops.where(ops.less_than(x, 0), -float("inf"), float("inf")).astype(x.dtype)
     return ops.stop_gradient(nextafter(x, ends) - x)
 
 
