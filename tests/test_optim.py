@@ -445,6 +445,21 @@ def test_loss_scaling_keeps_small_gradients_and_halves_on_overflow() -> None:
     assert state.scale.item() == 2.0**15 and state.good_steps.item() == 0
 
 
+@pytest.mark.parametrize("transformed", [lambda f: f, phix.jit, phix.checkpoint])
+def test_loss_scaling_leaves_gradients_and_the_old_state_to_the_caller(transformed: Any) -> None:
+    tx = optim.dynamic_loss_scaling(optim.sgd(1.0), 4.0)
+    start = phix.ones([1])
+
+    @transformed
+    def step(grad: Any, state: Any) -> Any:
+        first, _ = tx.update(grad, state)
+        again, new = tx.update(grad, state)
+        return first, again, grad / state.scale, new.good_steps - state.good_steps
+
+    got = step(phix.full([1], 8.0), tx.init(start))
+    assert [x.item() for x in got] == [-2.0, -2.0, 2.0, 1]
+
+
 # -- compiled --------------------------------------------------------------------------------------
 def test_a_step_is_one_program_that_works_in_place() -> None:
     tx = optim.adamw(1e-2)

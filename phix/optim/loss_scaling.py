@@ -62,7 +62,8 @@ def dynamic_loss_scaling(
         return LossScaleState(as_tensor(float(init_scale)), none, none, tx.init(params))
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
-        leaves, treedef = pytrees.flatten(mapped(wide, updates))
+        # The two ops end what they are given: copies, that gradients and the old state live on.
+        leaves, treedef = pytrees.flatten(mapped(lambda x: ops.assign(wide(x)), updates))
         unscaled, found = ops.check_finite_and_unscale_(leaves, state.scale)
         grads = pytrees.unflatten(treedef, unscaled)
         out, own = either(
@@ -72,9 +73,10 @@ def dynamic_loss_scaling(
             grads,
             state.inner_state,
         )
+        scaling = (ops.assign(x) for x in (state.scale, state.good_steps, state.bad_steps))
         _, scale, good, bad = ops.update_loss_scaling_(
-            [], found, state.scale, state.good_steps, state.bad_steps, incr_every_n_steps,
-            decr_every_n_nan_or_inf, incr_ratio, decr_ratio, False,
+            [], found, *scaling, incr_every_n_steps, decr_every_n_nan_or_inf, incr_ratio,
+            decr_ratio, False,
         )  # fmt: skip
         scale, good, bad = (ops.reshape(x, ()) for x in (scale, good, bad))
         return out, LossScaleState(scale, good, bad, own)
