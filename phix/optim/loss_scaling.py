@@ -73,9 +73,9 @@ def dynamic_loss_scaling(
             grads,
             state.inner_state,
         )
-        scaling = (ops.assign(x) for x in (state.scale, state.good_steps, state.bad_steps))
+        scale, good, bad = map(ops.assign, (state.scale, state.good_steps, state.bad_steps))
         _, scale, good, bad = ops.update_loss_scaling_(
-            [], found, *scaling, incr_every_n_steps, decr_every_n_nan_or_inf, incr_ratio,
+            [], found, scale, good, bad, incr_every_n_steps, decr_every_n_nan_or_inf, incr_ratio,
             decr_ratio, False,
         )  # fmt: skip
         scale, good, bad = (ops.reshape(x, ()) for x in (scale, good, bad))
