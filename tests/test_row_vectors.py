@@ -254,3 +254,17 @@ def test_what_stands_at_the_largest_element_is_found_without_a_word_of_llvms(
     found = function(x, q)
     assert capfd.readouterr().err == ""
     np.testing.assert_array_equal(found, q[rows, x.argmax(1)])
+
+
+@pytest.mark.parametrize("size", [21, 33])
+def test_llvm_is_free_to_make_vectors_of_rows_in_a_small_body_that_crosses_lanes(
+    size: int, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setenv("PHIX_CACHE", "0")
+    x = np.random.default_rng(5).normal(size=(size, size))
+    found = phix.jit(lambda c: phix.fori_loop(0, 4, lambda _, c: ops.gather(x, ops.argmax(c)), c))
+    wanted = x[0]
+    for _ in range(4):
+        wanted = x[wanted.argmax()]
+    np.testing.assert_array_equal(found(x[0]).numpy(), wanted)
+    assert capfd.readouterr().err == ""

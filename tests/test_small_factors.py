@@ -246,3 +246,19 @@ def test_matrices_that_lie_in_more_axes(factor: Any, dtype: str, size: int) -> N
     function = lambda x: factor(x.reshape(5, size, size))  # noqa: E731
     for found, expected in zip(arrays(phix.jit(function)(x)), arrays(function(x))):
         np.testing.assert_allclose(found, expected, 1e-9, 1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("factor", FACTORS, ids=lambda f: f.__name__)
+def test_llvm_says_nothing_of_a_few_matrices(
+    factor: Any, count: int, dtype: str, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setenv("PHIX_CACHE", "0")
+    a = normal(count, 4, 4, dtype=dtype)
+    a = a + transposed(a)
+    found = arrays(phix.jit(lambda a: factor(a))(a))
+    assert capfd.readouterr().err == ""
+    for k, matrix in enumerate(a):
+        for x, y in zip(found, arrays(factor(matrix)), strict=True):
+            np.testing.assert_array_equal(x[k], y)

@@ -203,7 +203,12 @@ def crosses_lanes(kernel: ir.Kernel) -> bool:
 
 
 def fills_vectors(kernel: ir.Kernel) -> bool:
-    """Whether a kernel computes with neighbours, enough for a vector, side by side."""
+    """Whether a kernel computes with neighbours, enough for a vector, side by side.
+
+    Where its loops are vectors already, LLVM is told so, and has to be free to make them.
+    """
+    if any(isinstance(s, ir.For) and s.is_vector for s in ir.walk(kernel.body)):
+        return True
     if crosses_lanes(kernel):
         return False
     long = [

@@ -92,6 +92,12 @@ class Field:
             self.store(lane, i, j, value(lane, i, j))
 
 
+def _filled(count: int) -> int:
+    """How many lanes so many matrices fill, but for two of them four: what LLVM knows of the last
+    of two lanes keeps it from making a vector of them, of which it tells on stderr."""
+    return 4 if count == 2 else 1 << max(0, count - 1).bit_length()
+
+
 class Block:
     """The matrices of a batch, ``lanes`` at a time. ``dims``: of the batch, with the matrices'."""
 
@@ -100,7 +106,7 @@ class Block:
         self.count, self.size = dm.product(dims[:-2]), b.dim(dm.product(dims[-2:]))
         self.lanes = _BESIDE // dtype.itemsize
         if isinstance(self.count, int):  # a power of two, as vectors are
-            self.lanes = min(self.lanes, 1 << max(0, self.count - 1).bit_length())
+            self.lanes = min(self.lanes, _filled(self.count))
         self.first = self.filled = ZERO
 
     @contextmanager
