@@ -475,3 +475,31 @@ def test_numbers_that_eager_calls_look_at_may_have_derivatives(name: str) -> Non
 def test_known_numbers_are_looked_at_while_others_are_traced() -> None:
     f = phix.jit(lambda x: phix.numpy.roots(phix.to_tensor([0.0, 1.0, -3.0, 2.0])).real + x)
     np.testing.assert_allclose(f(1.0), [3.0, 2.0])
+
+
+@pytest.mark.parametrize("namespace", [np, phix.numpy], ids=["numpy", "phix.numpy"])
+def test_whether_all_elements_agree_is_a_tensor_where_values_are_not_known(namespace: Any) -> None:
+    """So that a loop can end when nothing changes any more; else a bool, as in NumPy."""
+
+    def agree(x: Any) -> list[Any]:
+        y = namespace.round(x)
+        return [f(x, y) for f in (namespace.allclose, namespace.array_equal, namespace.array_equiv)]
+
+    same, other = phix.to_tensor([1.0, 2.0]), phix.to_tensor([1.0, 2.25])
+    for x, wanted in ((same, True), (other, False)):
+        assert all(found is wanted for found in agree(x))
+        assert [x.item() for x in phix.jit(agree)(x)] == [wanted] * 3
+    mapped = phix.vmap(agree)(phix.ops.stack([same, other]))
+    assert [x.tolist() for x in mapped] == [[True, False]] * 3
+    unknown = phix.jit(agree, input_spec=[phix.spec(["n"])])
+    assert [x.item() for x in unknown(other)] == [False] * 3
+
+    def heron(a: Any) -> Any:
+        return phix.while_loop(
+            lambda s: phix.ops.logical_not(namespace.allclose(s[0], s[1], 1e-6)),
+            lambda s: (0.5 * (s[0] + a / s[0]), s[0]),
+            (a, 0.0 * a),
+        )[0]
+
+    for f in (heron, phix.jit(heron), phix.vmap(heron)):
+        np.testing.assert_allclose(f(phix.to_tensor([2.0, 9.0])), [2**0.5, 3], 1e-6)

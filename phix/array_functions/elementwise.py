@@ -23,6 +23,7 @@ from phix.array_functions.numpy_arguments import (
 from phix.array_functions.selection import nonzero
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.attrs import is_traced
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
@@ -124,14 +125,20 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
     return ops.logical_or(near, both) if equal_nan else near
 
 
+def _of_all(holds: Any) -> Any:
+    """Whether it holds everywhere: a bool, as NumPy has it, or a tensor where no value is known."""
+    found = ops.all(holds)
+    return found if is_traced(found) else bool(found)
+
+
 def allclose(
     a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> bool:
+) -> Any:
     """Whether all elements are close, as isclose has it."""
-    return bool(ops.all(isclose(a, b, rtol, atol, equal_nan)))
+    return _of_all(isclose(a, b, rtol, atol, equal_nan))
 
 
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """Whether two arrays have one shape and the same elements; NaN equals NaN on demand."""
     x, y = tensor(a1), tensor(a2)
     pairs = list(zip(x.meta.dims, y.meta.dims))
@@ -143,7 +150,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     same = ops.equal(x, y)
     if equal_nan and dt.is_differentiable(x.dtype) and dt.is_differentiable(y.dtype):
         same = ops.logical_or(same, ops.logical_and(ops.isnan(x), ops.isnan(y)))
-    return bool(ops.all(same))
+    return _of_all(same)
 
 
 def interp(
@@ -198,14 +205,14 @@ def _in_one_period(at: Any, points: Any, values: Any, period: Any) -> tuple[Any,
     return at, points, ops.concat([values[-1:], values, values[:1]], 0)
 
 
-def array_equiv(a1: Any, a2: Any) -> bool:
+def array_equiv(a1: Any, a2: Any) -> Any:
     """Whether two arrays broadcast and then have the same elements."""
     x, y = tensor(a1), tensor(a2)
     try:
         common_shape("array_equiv", [x.shape, y.shape])
     except ShapeError:
         return False
-    return bool(ops.all(ops.equal(x, y)))
+    return _of_all(ops.equal(x, y))
 
 
 def fix(x: Any, out: Any = None) -> Any:
