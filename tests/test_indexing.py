@@ -360,3 +360,22 @@ def test_products_at_indices_out_of_range_have_the_gradients_of_the_nearest(give
     assert phix.jit(total)(x, values, np.array(given)) == phix.jit(total)(
         x, values, np.array(meant)
     )
+
+
+def test_a_number_is_put_where_a_mask_of_the_whole_holds_also_in_lanes() -> None:
+    x = np.array([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0], [7.0, 8.0, 9.0]])
+    wanted = {
+        "set": 2.0,
+        "add": x + 2,
+        "multiply": x * 2,
+        "max": np.maximum(x, 2),
+        "min": np.minimum(x, 2),
+    }
+    for name, new in wanted.items():
+        put = lambda x, name=name: getattr(x.at[x > 0], name)(2.0)  # noqa: E731
+        for f in (put, phix.jit(put), phix.vmap(put), phix.jit(phix.vmap(put))):
+            np.testing.assert_array_equal(f(phix.to_tensor(x)).numpy(), np.where(x > 0, new, x))
+    slopes = phix.vmap(
+        phix.grad(lambda x, c: (x.at[x > 0].multiply(c) ** 2).sum(), argnums=1), (0, None)
+    )
+    np.testing.assert_allclose(slopes(phix.to_tensor(x), 3.0), 6 * np.where(x > 0, x * x, 0).sum(1))

@@ -133,6 +133,8 @@ class IndexedUpdate:
         values = values.astype(x.dtype) if values.dtype != x.dtype else values
         if reduce == "subtract":
             values, reduce = -values, "add"
+        if _is_mask_of_number(x, index, values, reduce):
+            return _put_where(x, index, values, reduce)
         with indexing.Locating():
             if mode in modes.OUTSIDE:
                 x, index = modes.padded(x, index, 0)
@@ -160,6 +162,22 @@ def _mode_of(how: How, name: str) -> str | None:
                 f"{call}() got an unexpected keyword argument {word!r}; it takes {known}"
             )
     return modes.checked(how.get("mode"), call)
+
+
+def _is_mask_of_number(x: TensorBase, index: Any, values: Any, reduce: str) -> bool:
+    """Whether one number is put where a mask of the whole tensor holds."""
+    if values.ndim or not isinstance(index, TensorBase) or index.dtype != dt.bool_:
+        return False
+    if x.dtype == dt.bool_ and reduce != "assign":
+        return False
+    dims = x.meta.dims
+    return index.ndim == len(dims) > 0 and all(map(dm.same, index.meta.dims, dims))
+
+
+def _put_where(x: TensorBase, mask: Any, value: Any, reduce: str) -> Any:
+    """A choice, of which the size of nothing depends on the mask: each lane of a batch has one."""
+    op = {"add": "add", **_COMBINED}.get(reduce)
+    return call_op("where", mask, call_op(op, x, value) if op else value, x)
 
 
 def _put_slice(x: TensorBase, entries: list[Any], dots: int, values: Any, reduce: str) -> Any:
