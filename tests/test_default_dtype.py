@@ -161,3 +161,19 @@ def test_other_defaults_are_refused(dtype: Any) -> None:
     ):
         with pytest.raises(DTypeError, match=name):
             call(dtype)
+
+
+@pytest.mark.parametrize("default", ["float32", "float64"])
+def test_a_size_that_is_not_known_is_an_operand_under_each_default(default: str) -> None:
+    def filled(x: Any) -> Any:
+        n = x.shape[0]
+        return (
+            pn.full((2,), n),
+            np.maximum(x, n),
+            pn.array([n, 2]),
+            np.where(x > 1, n, x),
+        )
+
+    with phix.default_dtype(default):
+        found = phix.jit(filled, input_spec=[phix.spec(["n"], default)])(pn.ones(5))
+    assert [x.tolist() for x in found] == [[5, 5], [5.0] * 5, [5, 2], [1.0] * 5]

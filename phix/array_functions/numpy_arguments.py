@@ -54,7 +54,8 @@ def default_float() -> np.dtype:
 def _of_python(value: Any) -> Any:
     """A tensor of what holds no tensors."""
     if default_float() == dt.float64 or hasattr(value, "dtype"):
-        return owned_tensor(np.asarray(value))
+        array = np.asarray(value)
+        return owned_tensor(value if array.dtype == object else array)  # a size may be unknown
     kind = weak_kind(value)
     return owned_tensor(value) if kind not in (float, complex) else known(kind, value)
 
