@@ -477,6 +477,34 @@ def test_associative_scan(size: int, reverse: bool) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan_of_an_unknown_size(axis: int, reverse: bool) -> None:
+    """Of maps a z + b, whose composition is no sum: with derivatives, lanes and no slices."""
+
+    def composed(first: Any, second: Any) -> Any:
+        return first["a"] * second["a"], second["a"] * first["b"] + second["b"]
+
+    def run(a: Any, b: Any) -> Any:
+        fn = lambda f, g: dict(zip("ab", composed(f, g)))  # noqa: E731
+        found = phix.associative_scan(fn, {"a": a, "b": b}, reverse=reverse, axis=axis)
+        return ops.stack([found["a"], found["b"]])
+
+    def slopes(a: Any, b: Any) -> Any:
+        return phix.grad(lambda a, b: ops.sum(ops.sin(run(a, b))), (0, 1))(a, b)
+
+    spec = [phix.spec(["n", "m"], "float64")] * 2
+    programs = {f: phix.jit(f, input_spec=spec) for f in (run, slopes)}
+    for shape in ((5, 3), (3, 1), (1, 4), (0, 2), (8, 9)):
+        a, b = np.random.default_rng(5).normal(size=(2, *shape[:: 1 if axis == 0 else -1]))
+        for f, program in programs.items():
+            for found, wanted in zip(program(a, b), f(a, b)):  # which knows the size
+                np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    lanes = phix.jit(phix.vmap(run), input_spec=[phix.spec([2, "n", "m"], "float64")] * 2)
+    a, b = np.random.default_rng(6).normal(size=(2, 2, 3, 4))
+    np.testing.assert_allclose(lanes(a, b), [run(*row) for row in zip(a, b)], rtol=1e-12)
+
+
 @pytest.mark.parametrize("batch_size", [None, 1, 2, 4, 9])
 def test_map(batch_size: int | None) -> None:
     x = np.arange(14.0).reshape(7, 2)

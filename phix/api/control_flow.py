@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from phix import ops
 from phix.api.arguments import flat_tensors, function_name
-from phix.api.branches import check_tree, single, taking_all, traced_like
+from phix.api.branches import check_tree, cond, single, taking_all, traced_like
 from phix.api.carries import body_graph, met, probed, rounds, taking
 from phix.api.flattened import FlattenedBody
 from phix.api.signatures import ArrayOrNumber, C, R, X, Y
@@ -333,9 +333,11 @@ def associative_scan(
 ) -> Any:
     """All prefixes combined by an associative ``fn``, in a number of steps logarithmic in size.
 
+    A size that is not known is gone through slice by slice.
+
     Args:
         fn: of two trees like elems (any number of slices at once), to one of the same metas.
-        elems: a tree of tensors, with one known size along ``axis``.
+        elems: a tree of tensors, with one size along ``axis``.
         reverse: whether to combine suffixes in place of prefixes.
         axis: the axis to go along.
 
@@ -347,16 +349,18 @@ def associative_scan(
     for x in leaves:
         if not -x.ndim <= axis < x.ndim:
             raise ShapeError(f"associative_scan: {x.meta} has no axis {axis} to go along")
-    sizes = {x.shape[axis] for x in leaves}
-    if len(sizes) != 1 or not all(isinstance(s, int) for s in sizes):
-        raise ShapeError(f"associative_scan: the elems must have one known size, found {sizes}")
+    sizes = [x.meta.dims[axis] for x in leaves]
+    if not sizes or not all(dm.same(size, sizes[0]) for size in sizes):
+        found = ", ".join(map(str, sizes)) or "no elems"
+        raise ShapeError(f"associative_scan: the elems must have one size, found {found}")
     rows = [ops.flip(x, [axis]) if reverse else x for x in leaves]
 
     def combine(a: Any, b: Any) -> list[Any]:
         out = fn(pytrees.unflatten(treedef, a), pytrees.unflatten(treedef, b))
         return flat_tensors(out, "associative_scan: fn")[0]
 
-    done = _prefixes(combine, rows, axis)
+    way = _prefixes if isinstance(sizes[0], int) else _one_by_one
+    done = way(combine, rows, axis)
     return pytrees.unflatten(treedef, [ops.flip(x, [axis]) if reverse else x for x in done])
 
 
@@ -382,6 +386,29 @@ def _prefixes(combine: Any, rows: list[Any], axis: int) -> list[Any]:
         for x, y in zip(rows, filled)
     ]
     return [_interleaved(a, b, axis % a.ndim) for a, b in zip(even_done, odd_done)]
+
+
+def _one_by_one(combine: Any, rows: list[Any], axis: int) -> list[Any]:
+    """Each slice, of one element along the axis, with the prefix before it."""
+    axes = [axis % x.ndim for x in rows]
+
+    def step(before: Any, row: Any) -> Any:
+        number, slices = row
+        own = [ops.unsqueeze(x, [at]) for x, at in zip(slices, axes)]
+        now = cond(number > 0, lambda: combine(before, own), lambda: own)
+        return now, [ops.squeeze(x, [at]) for x, at in zip(now, axes)]
+
+    numbers = ops.arange(0, rows[0].meta.dims[axis], 1, dt.int64)
+    none = [ops.zeros([*x.meta.dims[:at], 1, *x.meta.dims[at + 1 :]], x.dtype)
+            for x, at in zip(rows, axes)]  # fmt: skip
+    found = scan(step, none, (numbers, [_moved(x, at, 0) for x, at in zip(rows, axes)]))[1]
+    return [_moved(x, 0, at) for x, at in zip(found, axes)]
+
+
+def _moved(x: Any, source: int, target: int) -> Any:
+    """``x`` with one axis at another place."""
+    order = [k for k in range(x.ndim) if k != source]
+    return ops.transpose(x, [*order[:target], source, *order[target:]])
 
 
 def _interleaved(a: Any, b: Any, axis: int) -> Any:
