@@ -201,6 +201,59 @@ def test_a_dim_is_a_number_beside_a_tensor_of_any_kind(dtype):
         phix.make_graph(lambda x: ops.pow(x, x.shape[0]))(phix.spec(["n"], dtype))
 
 
+NUMBERS_OF_A_SIZE = {
+    "a quotient": lambda n: 1 / n, "half": lambda n: n / 2, "a part": lambda n: (n - 1) / n,
+    "a root": lambda n: n**-0.5, "a square": lambda n: n**2, "a power": lambda n: 2**n,
+    "a power of a float": lambda n: 0.9**n, "a factor": lambda n: 0.5 * n * 1.5,
+    "a difference": lambda n: 1.5 - n, "what is left": lambda n: (n % 2.5, 7.5 % n),
+    "whole parts": lambda n: (n // 2.5, 7.5 // n, divmod(n, 1.5)[1]),
+    "of NumPy": lambda n: np.sqrt(n) * np.log(n + 1), "complex": lambda n: abs(n * 1j),
+    "NumPy's number": lambda n: n * np.float64(0.5), "many factors": lambda n: (n / 9) ** 20,
+    "NumPy's before": lambda n: np.float32(0.5) * n,
+    "an array": lambda n: (np.array([1.5, 2.0]) * n).sum(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("f", NUMBERS_OF_A_SIZE.values(), ids=NUMBERS_OF_A_SIZE)
+def test_numbers_of_a_size_are_what_python_computes(f: Any, dtype: str) -> None:
+    """Beside tensors, as results, under grad, for sizes that are declared or computed."""
+
+    def every(found):
+        return found if isinstance(found, tuple) else (found,)
+
+    def beside(x):
+        return [v * x for v in every(f(x.shape[0]))]
+
+    def alone(x):
+        return every(f(x.shape[0]))
+
+    x = np.arange(1, 6).astype(dtype)
+    for g in (beside, alone):
+        program = phix.jit(g, input_spec=[phix.spec([-1], dtype)])
+        for size in (5, 1, 3):
+            given = phix.to_tensor(x[:size])
+            for found, wanted in zip(program(given), g(given)):
+                expected = phix.to_tensor(wanted)  # of a number alone
+                if isinstance(wanted, phix.Tensor):
+                    # an int beside ints is an int64, since it may not fit into fewer bits
+                    assert found.dtype in (expected.dtype, np.int64)
+                np.testing.assert_allclose(found, expected, rtol=3e-6)
+    if dtype != "int32":
+        total = lambda x: sum(v.sum() for v in beside(ops.reshape(ops.nonzero(x), [-1]) + x[0]))  # noqa: E731
+        mask = phix.to_tensor(x)
+        np.testing.assert_allclose(
+            phix.jit(phix.grad(total))(mask), phix.grad(total)(mask), rtol=3e-6
+        )
+
+
+def test_a_size_is_a_result() -> None:
+    found = phix.jit(lambda x: (x.shape[0], 2 * x.shape[0]), input_spec=[phix.spec([-1])])
+    for size in (3, 0):
+        assert [v.item() for v in found(np.ones(size, "f"))] == [size, 2 * size]
+    assert phix.jit(lambda x: x.shape[0])(np.ones(3)).item() == 3
+
+
 def test_a_dim_may_be_used_in_shapes_and_arithmetic():
     def f(x):
         n, k = x.shape

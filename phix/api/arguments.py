@@ -20,7 +20,7 @@ from phix.core.tensor import Tensor, TensorBase, Tracer
 from phix.core.weak import Weak, digits, strong, weak
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 
-_SCALARS = (bool, int, float, complex)
+_SCALARS = (bool, int, float, complex, dm.Dim)
 # The structures of one tensor, and of a call with one.
 _LEAF, LEAF_ARGUMENT = pytrees.flatten(0)[1], pytrees.flatten(((0,), {}))[1]
 

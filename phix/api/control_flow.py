@@ -401,11 +401,11 @@ def _one_by_one(combine: Any, rows: list[Any], axis: int) -> list[Any]:
     numbers = ops.arange(0, rows[0].meta.dims[axis], 1, dt.int64)
     none = [ops.zeros([*x.meta.dims[:at], 1, *x.meta.dims[at + 1 :]], x.dtype)
             for x, at in zip(rows, axes)]  # fmt: skip
-    found = scan(step, none, (numbers, [_moved(x, at, 0) for x, at in zip(rows, axes)]))[1]
-    return [_moved(x, 0, at) for x, at in zip(found, axes)]
+    found = scan(step, none, (numbers, [_with_axis_at(x, at, 0) for x, at in zip(rows, axes)]))[1]
+    return [_with_axis_at(x, 0, at) for x, at in zip(found, axes)]
 
 
-def _moved(x: Any, source: int, target: int) -> Any:
+def _with_axis_at(x: Any, source: int, target: int) -> Any:
     """``x`` with one axis at another place."""
     order = [k for k in range(x.ndim) if k != source]
     return ops.transpose(x, [*order[:target], source, *order[target:]])

@@ -84,7 +84,7 @@ class Dim(UnknownSize):
     # -- arithmetic ------------------------------------------------------------------------
     def __add__(self, other: Any) -> DimLike:
         if not isinstance(other, (int, Dim)):
-            return self._inexact(other)
+            return self._inexact(operator.add, other)
         if isinstance(other, int) and other == 0 and not self.divides:
             return self
         terms = dict(self.terms)
@@ -94,7 +94,7 @@ class Dim(UnknownSize):
 
     def __mul__(self, other: Any) -> DimLike:
         if not isinstance(other, (int, Dim)):
-            return self._inexact(other)
+            return self._inexact(operator.mul, other)
         if isinstance(other, int):
             if other == 1 and not self.divides:
                 return self
@@ -109,20 +109,26 @@ class Dim(UnknownSize):
         return self * -1
 
     def __sub__(self, other: Any) -> DimLike:
-        return self + (-other) if isinstance(other, (int, Dim)) else self._inexact(other)
+        if not isinstance(other, (int, Dim)):
+            return self._inexact(operator.sub, other)
+        return self + (-other)
 
     def __rsub__(self, other: Any) -> DimLike:
         return (-self) + other
 
     def __floordiv__(self, other: Any) -> DimLike:
-        return floordiv(self, other) if isinstance(other, (int, Dim)) else self._inexact(other)
+        if not isinstance(other, (int, Dim)):
+            return self._inexact(operator.floordiv, other)
+        return floordiv(self, other)
 
     def __rfloordiv__(self, other: Any) -> DimLike:
-        return floordiv(other, self) if isinstance(other, int) else self._inexact(other)
+        if not isinstance(other, int):
+            return self._inexact(lambda x, y: y // x, other)
+        return floordiv(other, self)
 
     def __mod__(self, other: Any) -> DimLike:
         if not isinstance(other, (int, Dim)):
-            return self._inexact(other)
+            return self._inexact(operator.mod, other)
         quotient = divide_exact(self, other)
         return apply("mod", self, other) if quotient is None else 0
 

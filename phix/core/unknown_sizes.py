@@ -1,4 +1,7 @@
-"""What an unknown size refuses: whatever Python needs its value for.
+"""What an unknown size does among numbers, and refuses: whatever Python needs its value for.
+
+Quotients, powers and floats with it are numbers that are computed in each run, as weak as those
+that Python computes.
 
 A size that ``jit`` found to vary is a number for the user's code, which may not know of unknown
 dims. It refuses more: to be hashed, printed, or compared with another one, where an answer that is
@@ -7,8 +10,10 @@ right for a symbol would be wrong for the number. ``jit`` then traces with the n
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,12 +22,16 @@ from phix.core.errors import UnknownDimError
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMBERS = (int, float, complex)
+_MOST_FACTORS = 16  # of a power that is a product of sizes
 
 
 class UnknownSize:
     """An int-like object without a value; what it does as a symbol is in subclasses."""
 
     __slots__ = ()
+
+    # What stands for it among Python's numbers, or the error for what asked: ``core/weak.py``.
+    as_number: Callable[[str], Any]
 
     @property
     def is_learnt(self) -> bool:
@@ -66,15 +75,27 @@ class UnknownSize:
 
     __le__ = __gt__ = __ge__ = __lt__
 
-    def _quotient(self, other: Any) -> Any:
-        if isinstance(other, (*_NUMBERS, UnknownSize)):
-            raise self.no_value("a number that is no sum of products of sizes")
-        return NotImplemented
+    def _inexact(self, operation: Callable[[Any, Any], Any], other: Any) -> Any:
+        """An operator with what is no int."""
+        is_float = isinstance(other, (float, complex))
+        return _of_numbers(operation, self, other) if is_float else NotImplemented
 
-    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _quotient
+    def __truediv__(self, other: Any) -> Any:
+        return _of_numbers(operator.truediv, self, other)
 
-    def _inexact(self, other: Any) -> Any:
-        return self._quotient(other) if isinstance(other, (float, complex)) else NotImplemented
+    def __rtruediv__(self, other: Any) -> Any:
+        return _of_numbers(operator.truediv, other, self)
+
+    def __pow__(self: Any, other: Any) -> Any:
+        if not (type(other) is int and 0 <= other <= _MOST_FACTORS):
+            return _of_numbers(operator.pow, self, other)
+        found: Any = 1
+        for _ in range(other):
+            found = found * self
+        return found
+
+    def __rpow__(self, other: Any) -> Any:
+        return _of_numbers(operator.pow, other, self)
 
     def __rmod__(self: Any, other: Any) -> Any:
         return other - other // self * self
@@ -95,11 +116,14 @@ class UnknownSize:
             return NotImplemented
         boxed = [np.asarray(v, object) if isinstance(v, UnknownSize) else v for v in inputs]
         try:
-            return getattr(ufunc, method)(*boxed, **settings)
-        except UnknownDimError:
-            raise
-        except TypeError:
-            raise self.no_value(f"numpy.{ufunc.__name__}") from None
+            if all(isinstance(v, (int, UnknownSize)) or _has_ints(v) for v in inputs):
+                return getattr(ufunc, method)(*boxed, **settings)
+        except (TypeError, UnknownDimError):
+            pass
+        asked = f"numpy.{ufunc.__name__}"
+        numbers = [v.as_number(asked) if isinstance(v, UnknownSize) else v for v in inputs]
+        number = next(v for v, given in zip(numbers, inputs) if isinstance(given, UnknownSize))
+        return number.__array_ufunc__(ufunc, method, *numbers, **settings)
 
     def __str__(self) -> str:
         self.refuse_outside("a text")
@@ -112,3 +136,15 @@ class UnknownSize:
     def __format__(self, spec: str) -> str:
         self.refuse_outside("a text")
         return format(self.as_text(), spec)
+
+
+def _of_numbers(operation: Callable[[Any, Any], Any], *operands: Any) -> Any:
+    """An operator on sizes and Python's numbers."""
+    if not all(isinstance(v, (*_NUMBERS, UnknownSize)) for v in operands):
+        return NotImplemented
+    asked = "a number that is no sum of products of sizes"
+    return operation(*(v.as_number(asked) if isinstance(v, UnknownSize) else v for v in operands))
+
+
+def _has_ints(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "iubO"

@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from phix.core import context
 from phix.core import dtypes as dt
 from phix.core.dims import Dim
-from phix.core.later import call_op
+from phix.core.later import call_op, method_of
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor, TensorBase, ValueTracer, tensor_of
+from phix.core.unknown_sizes import UnknownSize
 
 WIDE: dict[type, Any] = {bool: dt.bool_, int: dt.int64, float: dt.float64, complex: dt.complex128}
 _ORDER = list(WIDE)
@@ -195,6 +197,18 @@ def weak(value: Any) -> Weak:
     """The number that a single value with the digits of a Python number stands for."""
     kind = next(k for k, dtype in WIDE.items() if value.dtype == dtype)
     return KnownNumber(kind, value.data) if isinstance(value, Tensor) else WeakNumber(kind, value)
+
+
+@method_of(UnknownSize)
+def as_number(self: Any, asked: str) -> Weak:
+    """What stands for an unknown size among Python's numbers, while a function is traced.
+
+    Raises:
+        UnknownDimError: none is traced, or the user's code may take the size for a number.
+    """
+    if self.is_learnt or context.runs_at_once():
+        raise self.no_value(asked)
+    return weak(call_op("full", attrs=((), self, dt.int64, None)))
 
 
 def known(kind: type, number: Any) -> KnownNumber:
