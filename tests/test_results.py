@@ -203,7 +203,7 @@ with phix.debug.settings(**settings):
     f = phix.jit(PROGRAMS[name], input_spec=[phix.spec(["n"], "float32")])
     little, much = (ops.full([n], 1.0) for n in (4096, 1 << 25))
     found, sizes = f(little).item(), []
-    for room in range(100, 1000, 50):
+    for room in range(60, 1000, 20):
         with with_room(room << 20):
             try:
                 f(much)
