@@ -35,6 +35,7 @@ STANDARD = [
 ]  # fmt: skip
 # Parameters that phix has beside NumPy's, and NumPy's that it has not.
 MORE = {
+    "take": {"fill_value"},  # of the mode "fill", which is JAX's
     "sort": {"descending"}, "argsort": {"descending"},
     "pad": {"constant_values", "end_values", "reflect_type", "stat_length"},
     "reshape": {"newshape"}, "ascontiguousarray": {"order", "device", "copy"},
