@@ -197,7 +197,8 @@ def _refuse_inside(name: str) -> None:
 def check_indices() -> Iterator[None]:
     """Inside a with block, compiled programs raise where an index is out of range.
 
-    Outside of it they take the nearest index that exists; calls that run at once always raise.
+    Outside of it they read at the nearest index that exists, and write nothing where there is none;
+    calls that run at once always raise.
     Inside, jitted functions, and the bodies of loops and branches, are traced anew with the checks
     in them: of ``x[i]``, gathers, scatters, ``embedding`` and class labels; and of lengths of
     sequences, counts of boxes, offsets of rows, weights of what is drawn. The error names the op

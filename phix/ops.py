@@ -5106,27 +5106,31 @@ def gather_nd_grad(x, index, out_grad):
     return bind(_gather_nd_grad, (x, index, out_grad), ())
 
 _scatter_nd_add = define(
-    "scatter_nd_add", "(Tensor x, Tensor index, Tensor updates)", "Tensor(out)",
+    "scatter_nd_add", '(Tensor x, Tensor index, Tensor updates, str mode="raise")', "Tensor(out)",
     infer_meta=("ScatterNdAddInferMeta", None), backward="scatter_nd_add_grad", jvp="linear",
     traits=("promote(x, updates)",)
 )
-def scatter_nd_add(x: TensorLike, index: TensorLike, updates: TensorLike) -> Tensor:
+def scatter_nd_add(
+    x: TensorLike, index: TensorLike, updates: TensorLike, mode: str = "raise"
+) -> Tensor:
     """x with updates[i] added to x[index[i, 0], index[i, 1], ...]; where an index comes again, all
-    are added. An index out of range raises TensorIndexError where the call runs at once; compiled
-    programs write to the nearest inside, or raise under phix.debug.check_indices().
+    are added. Where an index is out of range, nothing is written with mode drop, and at the nearest
+    inside with clip; with raise calls that run at once raise TensorIndexError, and compiled
+    programs write nothing, or raise under phix.debug.check_indices().
 
     Args:
         x, index, updates: tensor.
+        mode: str.
     """
-    return bind(_scatter_nd_add, (x, index, updates), ())
+    return bind(_scatter_nd_add, (x, index, updates), (mode,))
 
 _scatter_nd_add_grad = define(
-    "scatter_nd_add_grad", "(Tensor index, Tensor updates, Tensor out_grad)",
+    "scatter_nd_add_grad", '(Tensor index, Tensor updates, Tensor out_grad, str mode="raise")',
     "Tensor(x_grad), Tensor(updates_grad)", no_need_buffer=("updates",), forward="scatter_nd_add"
 )
-def scatter_nd_add_grad(index, updates, out_grad):
+def scatter_nd_add_grad(index, updates, out_grad, mode="raise"):
     """Backward of :func:`scatter_nd_add`."""
-    return bind(_scatter_nd_add_grad, (index, updates, out_grad), ())
+    return bind(_scatter_nd_add_grad, (index, updates, out_grad), (mode,))
 
 _scatter = define(
     "scatter", "(Tensor x, Tensor index, Tensor updates, bool overwrite=true)", "Tensor(out)",
@@ -5137,8 +5141,8 @@ def scatter(
 ) -> Tensor:
     """x with row index[i], of a vector or a column, replaced by updates[i]: by the last of them
     where an index comes again, or by their sum if not overwrite. An index out of range raises
-    TensorIndexError where the call runs at once; compiled programs write to the nearest inside, or
-    raise under phix.debug.check_indices().
+    TensorIndexError where the call runs at once; compiled programs write nothing there, or raise
+    under phix.debug.check_indices().
 
     Args:
         x, index, updates: tensor.
@@ -5178,61 +5182,68 @@ def take_along_axis_grad(arr, indices, out_grad, axis):
 
 _put_along_axis = define(
     "put_along_axis", '(Tensor arr, Tensor indices, Tensor values, int axis, str reduce="assign", '
-    "bool include_self=true)", "Tensor(out)", infer_meta=("PutAlongAxisInferMeta", None),
-    backward="put_along_axis_grad", traits=("promote(arr, values)", "stores"),
-    inplace=(("arr", "out"),)
+    'bool include_self=true, str mode="raise")', "Tensor(out)",
+    infer_meta=("PutAlongAxisInferMeta", None), backward="put_along_axis_grad",
+    traits=("promote(arr, values)", "stores"), inplace=(("arr", "out"),)
 )
 def put_along_axis(
     arr: TensorLike, indices: TensorLike, values: TensorLike, axis: int, reduce: str = "assign",
-    include_self: bool = True
+    include_self: bool = True, mode: str = "raise"
 ) -> Tensor:
     """arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis, in as many
     first rows of the other axes as indices has: in its place (assign), or combined with what is
-    there (add, mul, amax, amin, mean), which is left out without include_self. An index out of
-    range raises TensorIndexError where the call runs at once; compiled programs write to the
-    nearest inside, or raise under phix.debug.check_indices().
+    there (add, mul, amax, amin, mean), which is left out without include_self. Where an index is
+    out of range, nothing is written with mode drop, and at the nearest inside with clip; with raise
+    calls that run at once raise TensorIndexError, and compiled programs write nothing, or raise
+    under phix.debug.check_indices().
 
     Args:
         arr, indices, values: tensor.
         axis: int.
         reduce: str.
         include_self: bool.
+        mode: str.
     """
-    return bind(_put_along_axis, (arr, indices, values), (axis, reduce, include_self))
+    return bind(_put_along_axis, (arr, indices, values), (axis, reduce, include_self, mode))
 
 def put_along_axis_(
     arr: TensorLike, indices: TensorLike, values: TensorLike, axis: int, reduce: str = "assign",
-    include_self: bool = True
+    include_self: bool = True, mode: str = "raise"
 ) -> Tensor:
     """:func:`put_along_axis` in the memory of arr, not to be used after it."""
-    return bind_in_place(_put_along_axis, (arr, indices, values), (axis, reduce, include_self))
+    return bind_in_place(
+        _put_along_axis, (arr, indices, values), (axis, reduce, include_self, mode)
+    )
 
 _put_along_axis_grad = define(
     "put_along_axis_grad",
     "(Tensor arr, Tensor indices, Tensor values, Tensor out, Tensor out_grad, int axis, "
-    "str reduce, bool include_self)", "Tensor(arr_grad), Tensor(values_grad)",
+    "str reduce, bool include_self, str mode)", "Tensor(arr_grad), Tensor(values_grad)",
     forward="put_along_axis"
 )
-def put_along_axis_grad(arr, indices, values, out, out_grad, axis, reduce, include_self):
+def put_along_axis_grad(arr, indices, values, out, out_grad, axis, reduce, include_self, mode):
     """Backward of :func:`put_along_axis`."""
     return bind(
-        _put_along_axis_grad, (arr, indices, values, out, out_grad), (axis, reduce, include_self)
+        _put_along_axis_grad, (arr, indices, values, out, out_grad),
+        (axis, reduce, include_self, mode)
     )
 
 _index_put = define(
-    "index_put", "(Tensor x, Tensor[] indices, Tensor value, bool accumulate=false, int[] axes={})",
-    "Tensor(out)", infer_meta=("IndexPutInferMeta", None), backward="index_put_grad", jvp="linear",
-    traits=("promote(x, value)", "stores"), inplace=(("x", "out"),)
+    "index_put", "(Tensor x, Tensor[] indices, Tensor value, bool accumulate=false, int[] axes={}, "
+    'str mode="raise")', "Tensor(out)", infer_meta=("IndexPutInferMeta", None),
+    backward="index_put_grad", jvp="linear", traits=("promote(x, value)", "stores"),
+    inplace=(("x", "out"),)
 )
 def index_put(
     x: TensorLike, indices: Sequence[TensorLike], value: TensorLike, accumulate: bool = False,
-    axes: IntArrayLike | None = ()
+    axes: IntArrayLike | None = (), mode: str = "raise"
 ) -> Tensor:
     """x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and the
     value broadcast. The indices are of the first axes of x, or of those in axes: then the axes of
-    the value are theirs, broadcast together, followed by the other axes of x. An index out of range
-    raises TensorIndexError where the call runs at once; compiled programs write to the nearest
-    inside, or raise under phix.debug.check_indices().
+    the value are theirs, broadcast together, followed by the other axes of x. Where an index is out
+    of range, nothing is written with mode drop, and at the nearest inside with clip; with raise
+    calls that run at once raise TensorIndexError, and compiled programs write nothing, or raise
+    under phix.debug.check_indices().
 
     Args:
         x: tensor.
@@ -5240,25 +5251,26 @@ def index_put(
         value: tensor.
         accumulate: bool.
         axes: sequence of ints, may be None.
+        mode: str.
     """
-    return bind(_index_put, (x, indices, value), (accumulate, axes))
+    return bind(_index_put, (x, indices, value), (accumulate, axes, mode))
 
 def index_put_(
     x: TensorLike, indices: Sequence[TensorLike], value: TensorLike, accumulate: bool = False,
-    axes: IntArrayLike | None = ()
+    axes: IntArrayLike | None = (), mode: str = "raise"
 ) -> Tensor:
     """:func:`index_put` in the memory of x, not to be used after it."""
-    return bind_in_place(_index_put, (x, indices, value), (accumulate, axes))
+    return bind_in_place(_index_put, (x, indices, value), (accumulate, axes, mode))
 
 _index_put_grad = define(
     "index_put_grad",
     "(Tensor x, Tensor[] indices, Tensor value, Tensor out_grad, bool accumulate=false, "
-    "int[] axes={})", "Tensor(x_grad), Tensor(value_grad)", no_need_buffer=("x",),
+    'int[] axes={}, str mode="raise")', "Tensor(x_grad), Tensor(value_grad)", no_need_buffer=("x",),
     forward="index_put"
 )
-def index_put_grad(x, indices, value, out_grad, accumulate=False, axes=()):
+def index_put_grad(x, indices, value, out_grad, accumulate=False, axes=(), mode="raise"):
     """Backward of :func:`index_put`."""
-    return bind(_index_put_grad, (x, indices, value, out_grad), (accumulate, axes))
+    return bind(_index_put_grad, (x, indices, value, out_grad), (accumulate, axes, mode))
 
 _index_select = define(
     "index_select", "(Tensor x, Tensor index, int axis=0)", "Tensor(out)",
@@ -13879,7 +13891,7 @@ _index_add = define(
 def index_add(x: TensorLike, index: TensorLike, add_value: TensorLike, axis: int = 0) -> Tensor:
     """x with slice i of add_value added to slice index[i] along axis; where an index comes again,
     all are added. An index out of range raises TensorIndexError where the call runs at once;
-    compiled programs write to the nearest inside, or raise under phix.debug.check_indices().
+    compiled programs write nothing there, or raise under phix.debug.check_indices().
 
     Args:
         x, index, add_value: tensor.

@@ -76,7 +76,7 @@ OPS = {
             "scatter_nd_add(Tensor x, Tensor index, Tensor updates) -> out",
             "take_along_axis(Tensor arr, Tensor indices, int axis) -> out",
             "put_along_axis(Tensor arr, Tensor indices, Tensor values, int axis, str reduce, "
-            "bool include_self) -> out",
+            "bool include_self, str mode) -> out",
             "index_put(Tensor x, Tensor[] indices, Tensor value, bool accumulate) -> out",
             "argsort(Tensor x, int axis, bool descending, bool stable) -> out, indices",
             "topk(Tensor x, Scalar k, int axis, bool largest, bool sorted) -> out, indices",

@@ -10,6 +10,8 @@ import pytest
 
 import phix
 import phix.numpy as pn
+from harness.references import indexing as references
+from phix import ops
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, TensorIndexError
 
 X = np.random.default_rng(3).normal(size=(4, 3, 5))
@@ -70,9 +72,12 @@ def test_updates_leave_out_what_is_outside(index: tuple[Any, ...], name: str, ro
     wanted = X.copy()
     for place in filter(None, itertools.chain(*places(index))):
         wanted[place] = COMBINED[name](wanted[place], 1.5)
-    put = with_ints(index, lambda x, i: getattr(x.at[i], name)(1.5, mode="drop"))
-    found = ROUTES[route](put)(pn.asarray(X), ints_of(index))
-    np.testing.assert_allclose(found, wanted, rtol=1e-14)
+    for how in ({"mode": "drop"}, {"mode": "fill"}, {}):
+        put = with_ints(index, lambda x, i, h=how: getattr(x.at[i], name)(1.5, **h))
+        if not how and route == "eager":
+            continue  # an error
+        found = ROUTES[route](put)(pn.asarray(X), ints_of(index))
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -173,3 +178,118 @@ def test_powers_and_quotients() -> None:
 def test_bad_input(call: Any, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         call(pn.asarray(np.ones(3)))
+
+
+# -- the ops that write ---------------------------------------------------------------------------
+WIDE = (3, 4, 2)
+
+
+def _drawn(rng: np.random.Generator) -> tuple[Any, Any, tuple[np.ndarray, ...]]:
+    """A write into an array of WIDE at ints in and out of range, as a function of x, values, ints
+    and mode; the same by NumPy; and values and ints."""
+    count = int(rng.integers(1, 6))
+    ints = [rng.integers(-2 * n - 1, 2 * n + 1, count) for n in WIDE]
+    way = str(rng.choice(["along", "nd", "rows", "columns", "two"]))
+    if way == "along":
+        how = str(rng.choice(["assign", "add", "mul", "mean", "amax", "amin"]))
+        own = bool(rng.integers(2))
+        places = rng.integers(-9, 9, (WIDE[0], count, WIDE[2]))
+        return (
+            lambda x, v, i, mode: ops.put_along_axis(x, i, v, 1, how, own, mode),
+            lambda x, v, i, mode: references.put_along_axis(x, i, v, 1, how, own, mode),
+            (rng.normal(size=places.shape), places),
+        )
+    if way == "nd":
+        return (
+            lambda x, v, i, mode: ops.scatter_nd_add(x, i, v, mode),
+            lambda x, v, i, mode: references.put_at(x, tuple(i.T), v, np.add, mode=mode),
+            (rng.normal(size=(count, WIDE[2])), np.stack(ints[:2], 1)),
+        )
+    axes = {"rows": (0,), "columns": (2,), "two": (1, 0)}[way]
+    adds = bool(rng.integers(2))
+    rest = [n for k, n in enumerate(WIDE) if k not in axes]
+    return (
+        lambda x, v, i, mode: ops.index_put(x, list(i), v, adds, axes, mode),
+        lambda x, v, i, mode: references.put_at(x, i, v, np.add if adds else None, axes, mode),
+        (rng.normal(size=(count, *rest)), tuple(ints[a] for a in axes)),
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ops_that_write_out_of_range_and_their_slopes(seed: int) -> None:
+    rng = np.random.default_rng([seed, 71])
+    put, reference, (values, ints) = _drawn(rng)
+    x, weights = rng.normal(size=WIDE), rng.normal(size=WIDE)
+    for mode in ("raise", "drop", "clip"):
+        run = phix.jit(lambda x, v, i, m=mode: put(x, v, i, m))
+        plain = "drop" if mode == "raise" else mode
+        np.testing.assert_allclose(run(x, values, ints), reference(x, values, ints, plain), 1e-14)
+        if mode != "raise":
+            np.testing.assert_allclose(put(x, values, ints, mode), run(x, values, ints), 1e-14)
+        lanes = phix.jit(phix.vmap(run))(
+            *(phix.tree.map(lambda a: np.stack([a, a]), t) for t in (x, values, ints))
+        )
+        np.testing.assert_allclose(lanes, [run(x, values, ints)] * 2, rtol=1e-14)
+
+        def total(x: Any, v: Any, m: str = plain) -> Any:
+            return np.sum(np.cos(reference(x, v, ints, m)) * weights)
+
+        loss = lambda x, v, i, r=run: pn.sum(pn.cos(r(x, v, i)) * weights)  # noqa: E731
+        for k, slope in enumerate(phix.jit(phix.grad(loss, (0, 1)))(x, values, ints)):
+            step = rng.normal(size=(x, values)[k].shape)
+            ahead, behind = (
+                total(*(a + s * step if n == k else a for n, a in enumerate((x, values))))
+                for s in (1e-6, -1e-6)
+            )
+            along = np.sum(np.asarray(slope) * step)
+            np.testing.assert_allclose(along, (ahead - behind) / 2e-6, atol=1e-7)
+            zero = [np.zeros_like(x), np.zeros_like(values)]
+            zero[k] = step
+            _, forward = phix.jvp(lambda x, v, f=loss: f(x, v, ints), (x, values), tuple(zero))
+            np.testing.assert_allclose(forward, along, rtol=1e-10, atol=1e-12)
+
+
+def test_what_is_read_where_it_was_written_is_what_stands_there() -> None:
+    """Of a put that is only read at the same ints the rest of x need not be there."""
+    i = np.array([1, 7, -1, -9])
+
+    def f(x: Any, i: Any) -> Any:
+        return ops.gather(ops.index_put(x, [i], 5.0), i)
+
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(phix.jit(f)(x, i), [5.0, 5.0, 5.0, 1.0])
+    np.testing.assert_array_equal(phix.jit(f)(x, i[:2]), [5.0, 4.0])
+
+
+def test_room_for_rows_with_a_capacity() -> None:
+    """Rows go to their turn in a box of each expert; what finds no room is left out."""
+    rng = np.random.default_rng(5)
+    experts, rows = rng.integers(0, 3, 40), rng.normal(size=(40, 4))
+
+    @phix.jit
+    def boxes(rows: Any, experts: Any) -> Any:
+        hits = pn.asarray(experts)[:, None] == pn.arange(3)
+        turn = pn.sum(pn.where(hits, pn.cumsum(hits.astype("int64"), 0) - 1, 0), 1)
+        return pn.zeros((3, 5, 4), "float64").at[experts, turn].set(rows)
+
+    wanted = np.zeros((3, 5, 4))
+    for e in range(3):
+        first = rows[experts == e][:5]
+        wanted[e, : len(first)] = first
+    np.testing.assert_array_equal(boxes(rows, experts), wanted)
+
+
+def test_nothing_is_written_where_there_is_no_place() -> None:
+    spec = [phix.spec([-1, 2], "float64"), phix.spec([], "int64")]
+    one = phix.jit(lambda x, i: x.at[i].add(1.0, mode="drop"), input_spec=spec)
+    assert one(np.zeros((0, 2)), np.int64(3)).shape == (0, 2)
+    np.testing.assert_array_equal(one(np.zeros((1, 2)), np.int64(-1)), [[1.0, 1.0]])
+    np.testing.assert_array_equal(one(np.zeros((1, 2)), np.int64(1)), [[0.0, 0.0]])
+    empty = pn.zeros((0, 2), "float64")
+    assert empty.at[np.array([1, 2])].set(1.0, mode="drop").shape == (0, 2)
+
+
+def test_a_negative_zero_stays_where_nothing_is_added() -> None:
+    x = np.array([-0.0, -0.0])
+    found = phix.jit(lambda x, i: x.at[i].add(1.0))(x, np.array([5, -3]))
+    assert np.signbit(found).all()

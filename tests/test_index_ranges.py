@@ -1,4 +1,5 @@
-"""Indices out of range: refused where calls run at once, clamped or refused in programs."""
+"""Indices out of range: refused where calls run at once; in programs refused, or reads take the
+nearest inside and writes write nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.unoptimised
 
 X = phix.to_tensor(np.arange(12.0).reshape(3, 4))
 ROWS = phix.to_tensor(np.ones((2, 4)))
-# A function of an index tensor, and an index with one int out of range and what it is clamped to.
+# A function of an index tensor, an index with one int out of range, and one without: for reads,
+# what it is clamped to.
 CALLS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "gather": (lambda i: ops.gather(X, i), [0, 7], [0, 2]),
     "gather along axis 1": (lambda i: ops.gather(X, i, 1), [0, -5], [0, 0]),
@@ -34,6 +36,10 @@ CALLS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "x[i, i]": (lambda i: X[i, i], [0, 3], None),
     "x.at[i].set": (lambda i: X.at[i].set(0.0), [0, 3], [0, 2]),
     "x.at[i].add": (lambda i: X.at[i].add(1.0), [0, -4], [0, 0]),
+    "x.at[i, :2].add": (lambda i: X.at[i, :2].add(1.0), [0, 3], [0, 2]),
+    "x.at[i].multiply": (lambda i: X.at[i].multiply(2.0), [0, 3], [0, 2]),
+    "x.at[:, i].max": (lambda i: X.at[:, i].max(5.0), [0, -5], [0, 2]),
+    "index_add": (lambda i: ops.index_add(X, i, ROWS), [0, 3], [0, 2]),
     "embedding": (lambda i: ops.embedding(i, X), [0, 3], [0, 2]),
     "F.embedding": (lambda i: F.embedding(i, X, padding_idx=1), [1, 3], [1, 2]),
     "cross_entropy": (lambda i: F.cross_entropy(X, i), [0, 4, -100], [0, 3, -100]),
@@ -42,6 +48,27 @@ CALLS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "nll_loss": (lambda i: F.nll_loss(X, i), [0, 4, -100], [0, 3, -100]),
     "nll_loss from the end": (lambda i: F.nll_loss(X, i), [0, -1, 1], [0, 0, 1]),
     "one_hot": (lambda i: F.one_hot(i, 3), [0, 3], None),
+}
+
+
+def _written(at: Any, change: Callable[[Any], Any]) -> np.ndarray:
+    out = np.array(X)
+    out[at] = change(out[at])
+    return out
+
+
+# What is written at the ints that are in range, by NumPy.
+WRITES = {
+    "put_along_axis": _written((0, slice(1, 4)), lambda old: 1.0),
+    "index_put": _written(0, lambda old: 1.0),
+    "scatter": _written(0, lambda old: 1.0),
+    "scatter_nd_add": _written(0, lambda old: old + 1.0),
+    "x.at[i].set": _written(0, lambda old: 0.0),
+    "x.at[i].add": _written(0, lambda old: old + 1.0),
+    "x.at[i, :2].add": _written((0, slice(2)), lambda old: old + 1.0),
+    "x.at[i].multiply": _written(0, lambda old: 2.0 * old),
+    "x.at[:, i].max": _written((slice(None), 0), lambda old: np.maximum(old, 5.0)),
+    "index_add": _written(0, lambda old: old + 1.0),
 }
 
 
@@ -62,7 +89,7 @@ def test_ints_of_every_dtype_mean_their_values(name: str, dtype: str) -> None:
     f, _, right = CALLS[name]
     inside = np.array(right)
     beyond = inside.copy()
-    beyond.flat[-1] = 99  # stands for the largest of each dtype: both are taken as the nearest
+    beyond.flat[-1] = 99  # stands for the largest of each dtype
     largest = beyond.astype(dtype)
     largest.flat[-1] = np.iinfo(dtype).max
     np.testing.assert_array_equal(f(phix.to_tensor(inside.astype(dtype))), f(index(right)))
@@ -87,10 +114,12 @@ def test_calls_that_run_at_once_refuse(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_programs_take_the_nearest_unless_they_check(name: str) -> None:
+def test_programs_read_the_nearest_and_write_nothing_unless_they_check(name: str) -> None:
     f, wrong, right = CALLS[name]
     compiled = phix.jit(f)
-    if right is not None:
+    if name in WRITES:
+        np.testing.assert_array_equal(compiled(index(wrong)), WRITES[name])
+    elif right is not None:
         np.testing.assert_array_equal(compiled(index(wrong)), compiled(index(right)))
     with phix.debug.check_indices(), pytest.raises(TensorIndexError, match="out of range"):
         compiled(index(wrong))

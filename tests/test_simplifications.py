@@ -200,14 +200,19 @@ def test_the_sum_of_what_was_put_into_zeros(axes, keepdim):
     values = np.array([[-0.0, 2.0], [np.nan, np.inf], [1e30, -3.0]], np.float32)
     index = np.array([[1, 1], [3, 0], [-1, 2]])
 
-    def f(index, values):
-        put = ops.put_along_axis(phix.zeros([3, 4], "float32"), index, values, 1, "add", True)
+    def f(index, values, mode="clip"):
+        put = ops.put_along_axis(phix.zeros([3, 4], "float32"), index, values, 1, "add", True, mode)
         return ops.sum(put, axes, keepdim=keepdim)
 
     put = np.zeros((3, 4), np.float32)
     np.add.at(put, (np.arange(3)[:, None], index), values)
     same_bits(phix.jit(f)(index, values), put.sum(axes, keepdims=keepdim))
     assert ("put_along_axis" in calls(f, index, values)) is (1 not in axes)
+    index[0, 0] = 9  # which is not put
+    put[0, 1] -= values[0, 0]
+    same_bits(
+        phix.jit(lambda i, v: f(i, v, "raise"))(index, values), put.sum(axes, keepdims=keepdim)
+    )
 
 
 @pytest.mark.parametrize("paddings", [(0, 0, 1, 2), (2, 0, 0, 1), (0, 0, -1, 2), (0, 0, 0, 0)])

@@ -1,7 +1,7 @@
 """What ``x.at[...]`` does with ints out of range: the ``mode`` of JAX's updates.
 
-All of it is done to the index beforehand. To drop what is outside, or to fill it in, ``x`` gets one
-more place along each axis that ints index, and all that is outside goes there.
+Updates leave out what is outside. To fill in what is read there, ``x`` gets one more place along
+each axis that ints index, and all that is outside is read from it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import indexing
 from phix.core.errors import AttributeValueError, shown
@@ -59,11 +58,12 @@ def padded(x: TensorBase, index: Any, fill: Any) -> tuple[TensorBase, tuple[Any,
     return x, index
 
 
-def cropped(x: TensorBase, dims: dm.Shape) -> Any:
-    """What is left of ``x`` without the places that ``padded`` gave it."""
-    axes = tuple(k for k, (own, d) in enumerate(zip(x.meta.dims, dims)) if not dm.same(own, d))
-    ends = tuple(dims[k] for k in axes)
-    return call_op("slice", x, attrs=(axes, (0,) * len(axes), ends, (), ())) if axes else x
+def as_tensors(x: TensorBase, index: Any) -> tuple[Any, ...]:
+    """The index with a tensor for each int, which nothing looks at."""
+    given = indexing.entries_of(x, index)
+    for number in indexing.axes_of_ints(x, given):
+        given[number] = indexing.as_numbers(x, given[number])
+    return tuple(given)
 
 
 def missing(dtype: np.dtype[Any]) -> Any:

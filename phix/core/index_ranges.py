@@ -1,8 +1,8 @@
 """Whether the ints of index tensors are in range: class numbers, rows, positions along an axis; and
 whether other values are what an op can mean (``phix.core.value_ranges``).
 
-Calls that run at once raise where one is not. Compiled programs take the nearest index that is, and
-compute with other values as they are, unless they were traced inside
+Calls that run at once raise where one is not. Compiled programs read at the nearest index that is,
+write nothing, and compute with other values as they are, unless they were traced inside
 ``phix.debug.check_indices()``: then each run looks at the values, and raises. What derivatives,
 batching and replayed graphs do with values is not looked at: the call was, or a branch that is not
 taken has them.

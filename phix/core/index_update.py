@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
 
+from phix.core import context, indexing
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import index_modes as modes
-from phix.core import indexing
 from phix.core.conversion import holds_tensors, home, owned_tensor, stacked, values_of
 from phix.core.dims import Dim
 from phix.core.errors import ArgumentError, DTypeError
@@ -51,10 +52,11 @@ class IndexedUpdate:
     Values broadcast to the shape of ``x[index]`` and take x's dtype. An element indexed twice
     takes the last of its values under ``set`` and all of them under the others.
 
-    ``mode`` says what becomes of ints out of range, in the words of JAX: None as ``x[index]`` has
-    it; "drop" or "fill" leaves them out, and ``get`` gives ``fill_value`` for them (None: NaN, the
-    least int, the largest of those without a sign, True); "clip" takes the nearest inside;
-    "promise_in_bounds" is None. ``indices_are_sorted`` and ``unique_indices`` change nothing.
+    ``mode`` says what becomes of ints out of range, in the words of JAX. None is an error where
+    calls run at once, and in compiled programs "drop", for ``get`` "clip". "drop" or "fill" leaves
+    them out, and ``get`` gives ``fill_value`` for them (None: NaN, the least int, the largest of
+    those without a sign, True); "clip" takes the nearest inside; "promise_in_bounds" is None.
+    ``indices_are_sorted`` and ``unique_indices`` change nothing.
     """
 
     def __init__(self, x: TensorBase, index: Any) -> None:
@@ -136,15 +138,17 @@ class IndexedUpdate:
         if _is_mask_of_number(x, index, values, reduce):
             return _put_where(x, index, values, reduce)
         with indexing.Locating():
-            if mode in modes.OUTSIDE:
-                x, index = modes.padded(x, index, 0)
+            drops = mode in modes.OUTSIDE
+            if drops:
+                index = modes.as_tensors(x, index)
             elif mode == "clip":
                 index = modes.clipped(x, index)
             entries, dots = indexing.expand(x, index)
-            put = _put_at if any(isinstance(e, TensorBase) for e in entries) else _put_slice
-            done = put(x, entries, dots, values, reduce)
-            done = _put_by_number(x, index, values, reduce) if done is None else done
-            return modes.cropped(done, self.x.meta.dims)
+            if any(isinstance(e, TensorBase) for e in entries):
+                done = _put_at(x, entries, dots, values, reduce, drops)
+            else:
+                done = _put_slice(x, entries, values, reduce)
+            return _put_by_number(x, index, values, reduce, drops) if done is None else done
 
 
 def _mode_of(how: How, name: str) -> str | None:
@@ -180,7 +184,7 @@ def _put_where(x: TensorBase, mask: Any, value: Any, reduce: str) -> Any:
     return call_op("where", mask, call_op(op, x, value) if op else value, x)
 
 
-def _put_slice(x: TensorBase, entries: list[Any], dots: int, values: Any, reduce: str) -> Any:
+def _put_slice(x: TensorBase, entries: list[Any], values: Any, reduce: str) -> Any:
     """At an index of ints, slices and None, which takes no element twice."""
     if x.dtype == dt.bool_ and reduce in _COMBINED:
         return None
@@ -210,22 +214,25 @@ class _Parts(NamedTuple):
     bounds: list[tuple[Any, ...]]  # of each of the rest: start, end, stride, length
 
 
-def _put_at(x: TensorBase, entries: list[Any], dots: int, values: Any, reduce: str) -> Any:
+def _put_at(
+    x: TensorBase, entries: list[Any], dots: int, values: Any, reduce: str, drops: bool
+) -> Any:
     """At an index with tensors: a whole row of the other axes for each entry, if they are whole."""
-    parts = _parts(x, entries)
+    parts = _parts(x, entries, drops)
     cut = [k for k, (_, _, stride, length) in enumerate(parts.bounds)
            if stride != 1 or not dm.same(length, x.meta.dims[parts.rest[k]])]  # fmt: skip
     comes_once = dm.is_one(dm.product(parts.batch))
-    if reduce in _COMBINED or (cut and reduce == "add" and not comes_once):
+    if reduce in _COMBINED or (cut and (drops or (reduce == "add" and not comes_once))):
         return None
     values = _batch_first(values, entries, dots, parts)
     if cut:
         values = _put_in_rows(x, parts, cut, values, reduce)
         reduce = "assign"
-    return call_op("index_put", x, parts.indices, values, attrs=(reduce == "add", parts.axes))
+    attrs = (reduce == "add", parts.axes, "drop" if drops else "raise")
+    return call_op("index_put", x, parts.indices, values, attrs=attrs)
 
 
-def _parts(x: TensorBase, entries: list[Any]) -> _Parts:
+def _parts(x: TensorBase, entries: list[Any], drops: bool) -> _Parts:
     axes, indices, rest, bounds = [], [], [], []
     for axis, e in enumerate(e for e in entries if e is not None):
         if isinstance(e, slice):
@@ -233,7 +240,8 @@ def _parts(x: TensorBase, entries: list[Any]) -> _Parts:
             bounds.append(indexing.slice_bounds(e, x.meta.dims[axis]))
         else:
             axes.append(axis)
-            indices.append(indexing.as_index(x, e, axis))
+            number = indexing.as_numbers if drops else partial(indexing.as_index, axis=axis)
+            indices.append(number(x, e))
     batch = indexing.common_shape([i.meta.dims for i in indices])
     return _Parts(tuple(axes), tuple(indices), batch, rest, bounds)
 
@@ -268,11 +276,16 @@ def _put_in_rows(x: TensorBase, parts: _Parts, cut: list[int], values: Any, redu
     return call_op("slice_put", rows, values, attrs=(axes, starts, ends, strides, reduce == "add"))
 
 
-def _put_by_number(x: TensorBase, index: Any, values: Any, reduce: str) -> Any:
+def _put_by_number(x: TensorBase, index: Any, values: Any, reduce: str, drops: bool) -> Any:
     """Where the index takes elements from x it takes numbers from 0, 1, 2, ...; put there."""
-    numbers = call_op("arange", attrs=(0, x.meta.size, 1, dt.int64, None))
-    taken = indexing.get(call_op("reshape", numbers, attrs=(x.meta.dims,)), index)
+    size = x.meta.size
+    numbers = call_op("arange", attrs=(0, size, 1, dt.int64, None))
+    numbers = call_op("reshape", numbers, attrs=(x.meta.dims,))
+    if not drops:  # which looks at the index, now or in each run
+        taken = indexing.get(numbers, index)
+    if drops or not context.runs_at_once():
+        taken = indexing.get(*modes.padded(numbers, index, size))
     values = call_op("expand", values, attrs=(taken.meta.dims,))
     flat = [call_op("reshape", v, attrs=((v.meta.size,),)) for v in (x, taken, values)]
-    out = call_op("put_along_axis", *flat, attrs=(0, reduce, True))
+    out = call_op("put_along_axis", *flat, attrs=(0, reduce, True, "drop"))
     return call_op("reshape", out, attrs=(x.meta.dims,))

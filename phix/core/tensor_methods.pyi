@@ -1891,10 +1891,11 @@ class TensorMethods:
         """out[i] = x[index[i, 0], index[i, 1], ...]: the last axis of index names the first axes of
         x. An index out of range raises TensorIndexError where the call runs at once; compiled
         programs take the nearest inside, or raise under phix.debug.check_indices()."""
-    def scatter_nd_add(self, index: TensorLike, updates: TensorLike) -> Tensor:
+    def scatter_nd_add(self, index: TensorLike, updates: TensorLike, mode: str = 'raise') -> Tensor:
         """x with updates[i] added to x[index[i, 0], index[i, 1], ...]; where an index comes again,
-        all are added. An index out of range raises TensorIndexError where the call runs at once;
-        compiled programs write to the nearest inside, or raise under phix.debug.check_indices()."""
+        all are added. Where an index is out of range, nothing is written with mode drop, and at the
+        nearest inside with clip; with raise calls that run at once raise TensorIndexError, and
+        compiled programs write nothing, or raise under phix.debug.check_indices()."""
     def put_along_axis_(
         self,
         indices: TensorLike,
@@ -1902,6 +1903,7 @@ class TensorMethods:
         axis: int,
         reduce: str = 'assign',
         include_self: bool = True,
+        mode: str = 'raise',
     ) -> Tensor:
         """:func:`put_along_axis` in the memory of arr, not to be used after it."""
     def index_put(
@@ -1910,18 +1912,21 @@ class TensorMethods:
         value: TensorLike,
         accumulate: bool = False,
         axes: IntArrayLike | None = (),
+        mode: str = 'raise',
     ) -> Tensor:
         """x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and
         the value broadcast. The indices are of the first axes of x, or of those in axes: then the
-        axes of the value are theirs, broadcast together, followed by the other axes of x. An index
-        out of range raises TensorIndexError where the call runs at once; compiled programs write to
-        the nearest inside, or raise under phix.debug.check_indices()."""
+        axes of the value are theirs, broadcast together, followed by the other axes of x. Where an
+        index is out of range, nothing is written with mode drop, and at the nearest inside with
+        clip; with raise calls that run at once raise TensorIndexError, and compiled programs write
+        nothing, or raise under phix.debug.check_indices()."""
     def index_put_(
         self,
         indices: Sequence[TensorLike],
         value: TensorLike,
         accumulate: bool = False,
         axes: IntArrayLike | None = (),
+        mode: str = 'raise',
     ) -> Tensor:
         """:func:`index_put` in the memory of x, not to be used after it."""
     def index_sample(self, index: TensorLike) -> Tensor:

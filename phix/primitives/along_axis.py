@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from phix import ops
 from phix.core import dims as dm
@@ -13,9 +13,9 @@ from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import check_computes, check_fits, unbroadcast
-from phix.primitives.indexing import check_index
+from phix.primitives.indexing import check_index, check_mode, to_values
 from phix.primitives.pointwise import broadcast_shapes
-from phix.primitives.positions import masked, nothing, numbers_along
+from phix.primitives.positions import masked, nothing, numbers_along, within
 from phix.primitives.slicing import behind, expanded
 from phix.primitives.steps import scanned
 
@@ -51,7 +51,8 @@ def take_along_axis_grad(arr: Any, indices: Any, out_grad: Any, axis: int) -> An
     size = arr.meta.dims[axis]
     zeros = nothing(out_grad, (*wide[:axis], size, *wide[axis + 1 :]))
     where = ops.expand(indices, wide)
-    return unbroadcast(ops.put_along_axis(zeros, where, out_grad, axis, "add"), arr)
+    put = ops.put_along_axis(zeros, where, out_grad, axis, "add", True, "clip")
+    return unbroadcast(put, arr)
 
 
 @rules.batch("take_along_axis")
@@ -75,6 +76,7 @@ def put_along_axis_attrs(
     axis: int,
     reduce: str,
     include_self: bool,
+    mode: str,
 ) -> Any:
     reduce = _SPELLINGS.get(reduce, reduce)
     if reduce not in _REDUCTIONS:
@@ -83,16 +85,18 @@ def put_along_axis_attrs(
         )
     if not arr.ndim:
         raise ShapeError(f"{arr} has no axis to put along; reshape it to [1] first")
-    return ax.positive(axis, arr.ndim), reduce, include_self
+    return ax.positive(axis, arr.ndim), reduce, include_self, check_mode(mode)
 
 
 @rules.infer_meta("PutAlongAxisInferMeta")
 def put_along_axis_meta(
-    arr: MetaTensor, indices: MetaTensor, values: MetaTensor, axis: int, reduce: str, *_: Any
+    arr: MetaTensor, indices: MetaTensor, values: MetaTensor, axis: int, reduce: str, *rest: Any
 ) -> MetaTensor:
+    _, mode = rest
     check_index(indices, "indices")
     _check_room(arr, indices, axis)
-    if dm.is_zero(arr.dims[axis]) and dm.is_known(indices.size) and not dm.is_zero(indices.size):
+    is_empty = mode != "drop" and dm.is_zero(arr.dims[axis])
+    if is_empty and dm.is_known(indices.size) and not dm.is_zero(indices.size):
         raise ShapeError(f"axis {axis} of {arr} is empty, so nothing can be put there")
     check_fits(values, indices.dims, "values")
     if reduce != "assign":
@@ -129,6 +133,40 @@ def _taken(x: Any, indices: Any, axis: int) -> Any:
     return ops.take_along_axis(x, indices, axis)
 
 
+class _Put(NamedTuple):
+    """A call of ``put_along_axis`` with values for all indices, and the gradient of its result."""
+
+    arr: Any
+    indices: Any
+    values: Any
+    out: Any
+    grad: Any
+    axis: int
+    include_self: bool
+    mode: str
+
+    @property
+    def size(self) -> Any:
+        return self.arr.meta.dims[self.axis]
+
+    def put(self, into: Any, values: Any, reduce: str, include_self: bool = True) -> Any:
+        return ops.put_along_axis(
+            into, self.indices, values, self.axis, reduce, include_self, self.mode
+        )
+
+    def cleared(self, x: Any) -> Any:
+        """``x`` with 0 at the places that are written to."""
+        return self.put(x, nothing(x, ()), "assign")
+
+    def taken(self, x: Any) -> Any:
+        """What stands at these places, or at the nearest to them."""
+        return _taken(x, self.indices, self.axis)
+
+    def filled(self, number: int) -> Any:
+        """One number for each element of the array."""
+        return ops.full(self.arr.meta.dims, number, self.grad.dtype)
+
+
 @rules.decompose("put_along_axis_grad")
 def put_along_axis_grad(
     arr: Any,
@@ -139,65 +177,51 @@ def put_along_axis_grad(
     axis: int,
     reduce: str,
     include_self: bool,
+    mode: str,
 ) -> Any:
-    args = (arr, indices, ops.expand(values, indices.meta.dims), out, out_grad, axis, include_self)
-    to_arr, to_values = _PUT_GRADS[reduce](*args)
+    wide = ops.expand(values, indices.meta.dims)
+    call = _Put(arr, indices, wide, out, out_grad, axis, include_self, mode)
+    to_arr, to_each = _PUT_GRADS[reduce](call)
     if reduce != "assign" and not include_self:
-        to_arr = _cleared(to_arr, indices, axis)
-    return to_arr, unbroadcast(to_values, values)
+        to_arr = call.cleared(to_arr)
+    return to_arr, unbroadcast(to_values(to_each, mode, [indices], [call.size]), values)
 
 
-def _cleared(x: Any, indices: Any, axis: int) -> Any:
-    """``x`` with 0 where the indices point."""
-    return ops.put_along_axis(x, indices, nothing(x, ()), axis, "assign")
-
-
-def _assign_grad(
-    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
-) -> Any:
+def _assign_grad(call: _Put) -> Any:
     """All to the last write of each place."""
-    turns = numbers_along(axis, indices.meta.dims)
-    none = ops.full(arr.meta.dims, -1, dt.int64)
-    last = ops.put_along_axis(none, indices, turns, axis, "assign")
-    stands = _taken(last, indices, axis) == turns
-    return _cleared(grad, indices, axis), masked(stands, _taken(grad, indices, axis))
+    turns = numbers_along(call.axis, call.indices.meta.dims)
+    last = call.put(ops.full(call.arr.meta.dims, -1, dt.int64), turns, "assign")
+    return call.cleared(call.grad), masked(call.taken(last) == turns, call.taken(call.grad))
 
 
-def _add_grad(
-    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
-) -> Any:
-    return grad, _taken(grad, indices, axis)
+def _add_grad(call: _Put) -> Any:
+    return call.grad, call.taken(call.grad)
 
 
-def _mean_grad(
-    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
-) -> Any:
-    one = ops.full((), 1, grad.dtype)
-    start = ops.full(arr.meta.dims, 1, grad.dtype)
-    counts = ops.put_along_axis(start, indices, one, axis, "add", include_self)
-    share = grad / counts
-    return share, _taken(share, indices, axis)
+def _mean_grad(call: _Put) -> Any:
+    one = ops.full((), 1, call.grad.dtype)
+    share = call.grad / call.put(call.filled(1), one, "add", call.include_self)
+    return share, call.taken(share)
 
 
-def _mul_grad(
-    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
-) -> Any:
+def _mul_grad(call: _Put) -> Any:
     """For each factor the product of the others: no division, so zeros do, to any order."""
-    one = ops.full((), 1, grad.dtype)
-    conj = ops.conj if dt.is_complex(grad.dtype) else lambda x: x
-    of_values = ops.put_along_axis(
-        ops.full(arr.meta.dims, 1, grad.dtype), indices, values, axis, "mul"
-    )
-    own = _taken(arr, indices, axis) if include_self else one
-    others = own * _products_of_others(indices, values, arr.meta.dims[axis], axis)
-    return grad * conj(of_values), _taken(grad, indices, axis) * conj(others)
+    conj = ops.conj if dt.is_complex(call.grad.dtype) else lambda x: x
+    product = call.put(call.filled(1), call.values, "mul")
+    others = _products_of_others(call)
+    if call.include_self:
+        others = call.taken(call.arr) * others
+    return call.grad * conj(product), call.taken(call.grad) * conj(others)
 
 
-def _products_of_others(indices: Any, values: Any, size: Any, axis: int) -> Any:
+def _products_of_others(call: _Put) -> Any:
     """For each value the product of all others with the same index: in the order of the indices
     of those before it and of those behind."""
+    indices, values, axis, size = call.indices, call.values, call.axis, call.size
     place = ops.where(indices < 0, indices + size, indices)
     place = ops.minimum(ops.maximum(place, 0), size - 1)  # as it is written to
+    if call.mode != "clip":  # what is not written is apart from all that is
+        place = ops.where(within([indices], [size]), place, size)
     place, order = ops.argsort(place, axis, False, True)
     front = [axis, *(k for k in range(values.ndim) if k != axis)]
     back = sorted(range(values.ndim), key=front.__getitem__)
@@ -215,15 +239,13 @@ def _products_of_others(indices: Any, values: Any, size: Any, axis: int) -> Any:
     return ops.take_along_axis(found, ops.argsort(order, axis)[1], axis)
 
 
-def _extreme_grad(
-    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
-) -> Any:
+def _extreme_grad(call: _Put) -> Any:
     """Split evenly among all that equal the result."""
-    own = ops.cast(arr == out, grad.dtype)
-    hits = ops.cast(values == _taken(out, indices, axis), grad.dtype)
-    counts = ops.put_along_axis(own, indices, hits, axis, "add", include_self)
-    share = grad / ops.where(counts == 0, ops.full((), 1, grad.dtype), counts)
-    return own * share, hits * _taken(share, indices, axis)
+    own = ops.cast(call.arr == call.out, call.grad.dtype)
+    hits = ops.cast(call.values == call.taken(call.out), call.grad.dtype)
+    counts = call.put(own, hits, "add", call.include_self)
+    share = call.grad / ops.where(counts == 0, call.filled(1), counts)
+    return own * share, hits * call.taken(share)
 
 
 _PUT_GRADS = {
@@ -245,12 +267,13 @@ def put_along_axis_batch(
     axis: int,
     reduce: str,
     include_self: bool,
+    mode: str,
 ) -> Any:
     size = next(v.meta.dims[0] for v, b in zip((arr, indices, values), batched) if b)
     arr, indices = (expanded(v, b, size) for v, b in zip((arr, indices), batched))
     if batched[2]:
         values = behind(values, arr.ndim - values.ndim)
-    return ops.put_along_axis(arr, indices, values, axis + 1, reduce, include_self)
+    return ops.put_along_axis(arr, indices, values, axis + 1, reduce, include_self, mode)
 
 
 # -- index_sample: along axis 1 -------------------------------------------------------------------

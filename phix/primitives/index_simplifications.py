@@ -35,7 +35,9 @@ def sum_of_put(op: str, x: Any, axis: Any, dtype: Any, keepdim: bool) -> Any:
         return Call("sum", (call.args[0], axis, dtype, keepdim))
     if call.op != "put_along_axis":
         return None
-    zeros, indices, values, put_axis, reduce, _ = call.args
+    zeros, indices, values, put_axis, reduce, _, mode = call.args
+    if mode != "clip":  # what is out of range is not put
+        return None
     filled = made_by(zeros, "full")
     if filled is None or not _is_zero(filled[1]) or reduce != "add" or put_axis not in axis:
         return None
@@ -68,13 +70,13 @@ def read_in_own_row(op: str, x: Any, index: Any) -> Any:
 
 
 @rules.simplify("own_row", "", "scatter_nd_add")
-def add_in_own_row(op: str, x: Any, index: Any, updates: Any) -> Any:
+def add_in_own_row(op: str, x: Any, index: Any, updates: Any, mode: str) -> Any:
     found = _along_axis(x, index)
     if found is None:
         return None
     axis, places = found
     values = Call("reshape", (updates, places.args[1]))
-    return Call("put_along_axis", (x, places, values, axis, "add", True))
+    return Call("put_along_axis", (x, places, values, axis, "add", True, mode))
 
 
 def _along_axis(x: Any, index: Any) -> tuple[int, Call] | None:

@@ -1,8 +1,9 @@
 """Gathers, scatters and masks: metas, backward and batching rules.
 
 An index counts from the end if it is negative. One outside [-n, n) is refused where the call runs
-at once (see ``phix.core.index_ranges``), and is taken as the nearest that exists in compiled
-programs. Of two writes to one place the one with the later index stands.
+at once (see ``phix.core.index_ranges``); in compiled programs reads take the nearest that exists,
+and nothing is written. ``mode`` says otherwise: "clip" writes at the nearest too, as the gradient
+of a read has to. Of two writes to one place the one with the later index stands.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import check_computes, check_fits, unbroadcast
 from phix.primitives.pointwise import broadcast_shapes
-from phix.primitives.positions import joined, masked, nothing, numbers, to_axis
+from phix.primitives.positions import joined, masked, nothing, numbers, to_axis, within
 from phix.primitives.slicing import behind, expanded
 
 
@@ -28,6 +29,27 @@ def check_index(index: MetaTensor, name: str = "index") -> None:
     """Refuse what is no tensor of ints."""
     if dt.kind(index.dtype) != "int" or index.dtype in dt.STORAGE:
         raise DTypeError(f"{name} must be an int tensor, found {index}; cast it")
+
+
+# -- what writes do out of range ------------------------------------------------------------------
+_MODES = ("raise", "drop", "clip")
+
+
+def check_mode(mode: str) -> str:
+    """The mode.
+
+    Raises:
+        AttributeValueError: there is no such mode.
+    """
+    if mode not in _MODES:
+        raise AttributeValueError(f"mode {mode!r} is not known; write one of {', '.join(_MODES)}")
+    return mode
+
+
+def to_values(gradient: Any, mode: str, indices: Any, sizes: Any) -> Any:
+    """The gradient of what was written at indices into axes of these sizes, from what stands at
+    the nearest inside: none where nothing was written."""
+    return gradient if mode == "clip" else masked(within(indices, sizes), gradient)
 
 
 # -- what indices may be -------------------------------------------------------------------------
@@ -56,7 +78,7 @@ def take_along_axis_indices(arr: MetaTensor, indices: MetaTensor, axis: int) -> 
 def put_along_axis_indices(
     arr: MetaTensor, indices: MetaTensor, values: MetaTensor, axis: int, *attrs: Any
 ) -> list[IndexRange]:
-    return _along_axis("indices", arr, axis)
+    return _along_axis("indices", arr, axis) if attrs[-1] == "raise" else []
 
 
 @rules.indices("scatter")
@@ -64,9 +86,15 @@ def scatter_indices(x: MetaTensor, index: MetaTensor, *rest: Any) -> list[IndexR
     return _along_axis("index", x, 0)
 
 
-@rules.indices("gather_nd")
 @rules.indices("scatter_nd_add")
-def gather_nd_indices(x: MetaTensor, index: MetaTensor, *updates: Any) -> list[IndexRange]:
+def scatter_nd_add_indices(
+    x: MetaTensor, index: MetaTensor, updates: MetaTensor, mode: str
+) -> list[IndexRange]:
+    return gather_nd_indices(x, index) if mode == "raise" else []
+
+
+@rules.indices("gather_nd")
+def gather_nd_indices(x: MetaTensor, index: MetaTensor) -> list[IndexRange]:
     depth = index.dims[-1] if index.ndim else None
     if not isinstance(depth, int) or not 0 < depth <= x.ndim:
         return []
@@ -75,8 +103,10 @@ def gather_nd_indices(x: MetaTensor, index: MetaTensor, *updates: Any) -> list[I
 
 @rules.indices("index_put")
 def index_put_indices(
-    x: MetaTensor, indices: Any, value: MetaTensor, accumulate: bool, axes: Any
+    x: MetaTensor, indices: Any, value: MetaTensor, accumulate: bool, axes: Any, mode: str
 ) -> list[IndexRange]:
+    if mode != "raise":
+        return []
     return [r for k, a in enumerate(axes) for r in _along_axis(f"indices[{k}]", x, a)]
 
 
@@ -101,7 +131,7 @@ def gather_grad(x: Any, index: Any, out_grad: Any, axis: int) -> Any:
     rank = index.ndim
     order = [*range(axis, axis + rank), *range(axis), *range(axis + rank, out_grad.ndim)]
     updates = ops.transpose(out_grad, order) if axis and rank else out_grad
-    return ops.index_put(nothing(out_grad, x.meta.dims), [index], updates, True, (axis,))
+    return ops.index_put(nothing(out_grad, x.meta.dims), [index], updates, True, (axis,), "clip")
 
 
 @rules.batch("gather")
@@ -154,7 +184,7 @@ def gather_nd_meta(x: MetaTensor, index: MetaTensor) -> MetaTensor:
 
 @rules.decompose("gather_nd_grad")
 def gather_nd_grad(x: Any, index: Any, out_grad: Any) -> Any:
-    return ops.scatter_nd_add(nothing(out_grad, x.meta.dims), index, out_grad)
+    return ops.scatter_nd_add(nothing(out_grad, x.meta.dims), index, out_grad, "clip")
 
 
 @rules.batch("gather_nd")
@@ -168,8 +198,17 @@ def gather_nd_batch(batched: Any, x: Any, index: Any) -> Any:
     return ops.gather_nd(x, _with_rows(index))
 
 
+@rules.normalize("scatter_nd_add")
+def scatter_nd_add_attrs(
+    x: MetaTensor, index: MetaTensor, updates: MetaTensor, mode: str
+) -> tuple[str]:
+    return (check_mode(mode),)
+
+
 @rules.infer_meta("ScatterNdAddInferMeta")
-def scatter_nd_add_meta(x: MetaTensor, index: MetaTensor, updates: MetaTensor) -> MetaTensor:
+def scatter_nd_add_meta(
+    x: MetaTensor, index: MetaTensor, updates: MetaTensor, mode: str
+) -> MetaTensor:
     depth = _depth(x, index)
     wanted = (*index.dims[:-1], *x.dims[depth:])
     if updates.ndim != len(wanted) or not all(map(dm.may_equal, updates.dims, wanted)):
@@ -178,27 +217,31 @@ def scatter_nd_add_meta(x: MetaTensor, index: MetaTensor, updates: MetaTensor) -
             f"{updates}; expand or reshape it"
         )
     count = dm.product(index.dims[:-1])
-    if any(map(dm.is_zero, x.dims[:depth])) and dm.is_known(count) and not dm.is_zero(count):
+    is_empty = mode != "drop" and any(map(dm.is_zero, x.dims[:depth]))
+    if is_empty and dm.is_known(count) and not dm.is_zero(count):
         raise ShapeError(f"{x} is empty along the axes that index {index} names")
     return x
 
 
 @rules.decompose("scatter_nd_add_grad")
-def scatter_nd_add_grad(index: Any, updates: Any, out_grad: Any) -> Any:
-    return out_grad, ops.gather_nd(out_grad, index)
+def scatter_nd_add_grad(index: Any, updates: Any, out_grad: Any, mode: str) -> Any:
+    found, last = ops.gather_nd(out_grad, index), index.ndim - 1
+    columns = [ops.slice(index, [last], [k], [k + 1], [], [last]) for k in range(index.shape[-1])]
+    is_empty = not columns  # of axes: then each adds to all of x
+    return out_grad, found if is_empty else to_values(found, mode, columns, out_grad.meta.dims)
 
 
 @rules.batch("scatter_nd_add")
-def scatter_nd_add_batch(batched: Any, x: Any, index: Any, updates: Any) -> Any:
+def scatter_nd_add_batch(batched: Any, x: Any, index: Any, updates: Any, mode: str) -> Any:
     size = next(v.meta.dims[0] for v, b in zip((x, index, updates), batched) if b)
     x, index, updates = (expanded(v, b, size) for v, b in zip((x, index, updates), batched))
-    return ops.scatter_nd_add(x, _with_rows(index), updates)
+    return ops.scatter_nd_add(x, _with_rows(index), updates, mode)
 
 
 # -- index_put, scatter ------------------------------------------------------------------------
 @rules.normalize("index_put")
 def index_put_attrs(
-    x: MetaTensor, indices: Any, value: MetaTensor, accumulate: bool, axes: Any
+    x: MetaTensor, indices: Any, value: MetaTensor, accumulate: bool, axes: Any, mode: str
 ) -> Any:
     if not 0 < len(indices) <= x.ndim:
         raise ShapeError(f"{x} takes 1 to {x.ndim} index tensors, found {len(indices)}")
@@ -207,7 +250,7 @@ def index_put_attrs(
         raise AttributeValueError(
             f"axes {axes} must name one axis for each of the {len(indices)} index tensors"
         )
-    return accumulate, axes
+    return accumulate, axes, check_mode(mode)
 
 
 def _rest(x: Any, axes: Any) -> Shape:
@@ -217,13 +260,13 @@ def _rest(x: Any, axes: Any) -> Shape:
 
 @rules.infer_meta("IndexPutInferMeta")
 def index_put_meta(
-    x: MetaTensor, indices: Any, value: MetaTensor, accumulate: bool, axes: Any
+    x: MetaTensor, indices: Any, value: MetaTensor, accumulate: bool, axes: Any, mode: str
 ) -> MetaTensor:
     for i in indices:
         check_index(i, "each of indices")
     batch = broadcast_shapes(*(i.dims for i in indices))
     count = dm.product(batch)
-    is_empty = any(dm.is_zero(x.dims[a]) for a in axes)
+    is_empty = mode != "drop" and any(dm.is_zero(x.dims[a]) for a in axes)
     if is_empty and dm.is_known(count) and not dm.is_zero(count):
         raise ShapeError(f"{x} is empty along the axes that the indices name")
     check_fits(value, (*batch, *_rest(x, axes)), "value")
@@ -234,19 +277,20 @@ def index_put_meta(
 
 @rules.decompose("index_put_grad")
 def index_put_grad(
-    x: Any, indices: Any, value: Any, out_grad: Any, accumulate: bool, axes: Any
+    x: Any, indices: Any, value: Any, out_grad: Any, accumulate: bool, axes: Any, mode: str
 ) -> Any:
     """To the value what stands where it was put; of several writes to one place, to the last."""
     batch = broadcast_shapes(*(i.meta.dims for i in indices))
-    to_value = _picked(out_grad, indices, batch, axes)
+    sizes = [x.meta.dims[a] for a in axes]
+    to_value = to_values(_picked(out_grad, indices, batch, axes), mode, indices, sizes)
     if accumulate:
         return out_grad, unbroadcast(to_value, value)
-    to_x = ops.index_put(out_grad, indices, nothing(out_grad, ()), False, axes)
+    to_x = ops.index_put(out_grad, indices, nothing(out_grad, ()), False, axes, mode)
     count = dm.product(batch)
     if not dm.is_one(count):
         turns = ops.reshape(numbers(count), batch)
-        none = ops.full([x.meta.dims[a] for a in axes], -1, dt.int64)
-        last = ops.index_put(none, indices, turns)
+        none = ops.full(sizes, -1, dt.int64)
+        last = ops.index_put(none, indices, turns, False, (), mode)
         stands = _picked(last, indices, batch, tuple(range(len(axes)))) == turns
         to_value = masked(stands, to_value)
     return to_x, unbroadcast(to_value, value)
@@ -267,7 +311,7 @@ def _picked(x: Any, indices: Any, batch: Shape, axes: Any) -> Any:
 
 @rules.batch("index_put")
 def index_put_batch(
-    batched: Any, x: Any, indices: Any, value: Any, accumulate: bool, axes: Any
+    batched: Any, x: Any, indices: Any, value: Any, accumulate: bool, axes: Any, mode: str
 ) -> Any:
     of_x, of_indices, of_value = batched
     flags = (of_x, *of_indices, of_value)
@@ -278,7 +322,7 @@ def index_put_batch(
     x = expanded(x, of_x, size)
     if of_value:
         value = behind(value, rank + x.ndim - 1 - len(indices) - (value.ndim - 1))
-    return ops.index_put(x, [rows, *own], value, accumulate, (0, *(a + 1 for a in axes)))
+    return ops.index_put(x, [rows, *own], value, accumulate, (0, *(a + 1 for a in axes)), mode)
 
 
 @rules.infer_meta("ScatterInferMeta")

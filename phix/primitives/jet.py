@@ -359,7 +359,13 @@ def reduce_as_jet(x: Series, target: Series) -> Series:
 
 @rules.jet("put_along_axis")
 def put_along_axis_jet(
-    arr: Series, indices: Series, values: Series, axis: int, reduce: str, include_self: bool
+    arr: Series,
+    indices: Series,
+    values: Series,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+    mode: str,
 ) -> Series:
     if reduce not in ("assign", "add", "mean"):
         return NotImplemented
@@ -369,7 +375,7 @@ def put_along_axis_jet(
             return None
         a = ops.full(arr[0].meta.dims, 0, arr[0].dtype) if a is None else a
         v = ops.full(values[0].meta.dims, 0, values[0].dtype) if v is None else v
-        return ops.put_along_axis(a, indices[0], v, axis, reduce, include_self)
+        return ops.put_along_axis(a, indices[0], v, axis, reduce, include_self, mode)
 
     return [put(a, v) for a, v in zip(arr, values)]
 

@@ -1,4 +1,4 @@
-"""Index tensors that rules are made of: counts, joined index tensors, who wrote last."""
+"""Index tensors that rules are made of: counts, joined index tensors, which are in range."""
 
 from __future__ import annotations
 
@@ -27,6 +27,15 @@ def joined(indices: Sequence[Any], batch: Shape) -> Any:
     """Index tensors broadcast to ``batch`` and stacked on a last axis, as gather_nd reads them."""
     wide = [ops.expand(as_int64(i), batch) for i in indices]
     return ops.stack(wide, len(batch))
+
+
+def within(indices: Sequence[Any], sizes: Sequence[DimLike]) -> Any:
+    """Where all index tensors, which broadcast, are in range of the axes of these sizes."""
+    found = None
+    for index, size in zip(map(as_int64, indices), sizes):
+        is_in = ops.logical_and(index >= -size, index < size)
+        found = is_in if found is None else ops.logical_and(found, is_in)
+    return found
 
 
 def nothing(like: Any, dims: Shape | None = None) -> Any:

@@ -169,7 +169,7 @@ def scaled_embedding_indices(
 def scaled_embedding_grad(x: Any, weight: Any, out_grad: Any, padding_idx: int) -> Any:
     wide = widened(out_grad)
     one = ops.full((), 1, wide.dtype)
-    counts = ops.index_put(nothing(wide, weight.meta.dims[:1]), [x], one, True)
+    counts = ops.index_put(nothing(wide, weight.meta.dims[:1]), [x], one, True, (), "clip")
     often = ops.gather(counts, x)
     share = wide / ops.reshape(often, (*x.meta.dims, 1))
     return as_dtype(_added(nothing(wide, weight.meta.dims), x, share, padding_idx), out_grad.dtype)
@@ -179,7 +179,7 @@ def _added(table: Any, index: Any, rows: Any, padding_idx: int) -> Any:
     """The table with rows added where the index says, but for those of padding_idx."""
     if padding_idx != -1:
         rows = masked(as_int64(index) != padding_idx, rows)
-    return ops.index_put(table, [index], rows, True)
+    return ops.index_put(table, [index], rows, True, (), "clip")
 
 
 def _check_rows(index: MetaTensor, table: MetaTensor, rows: MetaTensor, name: str) -> None:

@@ -285,32 +285,41 @@ def _named(x: Array, index: Array) -> tuple[Array, ...]:
     return tuple(_inside(i, n) for i, n in zip(columns, x.shape))
 
 
-def _put(x: Array, index: Any, values: Array, combine: Any = None) -> Array:
-    out = x.copy()
-    if not out.size:  # there is no place in it
-        return out
+def _put(x: Array, indices: Any, values: Array, mode: str, combine: Any = None) -> Array:
+    """``x`` with values put at indices of its first axes, or combined with what is there.
+
+    What is out of range goes into one more row behind all; with the mode "clip" nothing is.
+    """
+    out = np.concatenate([x, np.zeros((1, *x.shape[1:]), x.dtype)]) if indices else x.copy()
+    if not x.size:  # there is no place in it
+        return x
+    where = [_inside(i, n) for i, n in zip(indices, x.shape)]
+    if mode != "clip" and indices:
+        sides = [(i.astype(np.int64), n) for i, n in zip(indices, x.shape)]
+        is_in = np.broadcast_arrays(*((-n <= i) & (i < n) for i, n in sides))
+        where[0] = np.where(np.all(is_in, 0), where[0], len(x))
     if combine is None:
-        out[index] = values
+        out[tuple(where)] = values
     else:
-        combine.at(out, index, values)
-    return out
+        combine.at(out, tuple(where), values)
+    return out[: len(x)] if indices else out
 
 
 def _add_for(x: Array) -> Any:
     return np.logical_or if x.dtype == bool else np.add
 
 
-def _index_put(x: Array, indices: Any, value: Array, accumulate: bool, axes: Any) -> Array:
+def _index_put(
+    x: Array, indices: Any, value: Array, accumulate: bool, axes: Any, mode: str
+) -> Array:
     front = range(len(axes))
     x = np.moveaxis(x, axes, front)
-    where = tuple(_inside(i, n) for i, n in zip(indices, x.shape))
-    return np.moveaxis(_put(x, where, value, _add_for(x) if accumulate else None), front, axes)
+    out = _put(x, indices, value, mode, _add_for(x) if accumulate else None)
+    return np.moveaxis(out, front, axes)
 
 
-def _along(x: Array, indices: Array, axis: int) -> tuple[tuple[Array, ...], tuple[int, ...]]:
-    where = list(np.ogrid[tuple(slice(d) for d in indices.shape)])
-    where[axis] = _inside(indices, x.shape[axis])
-    return tuple(where), indices.shape
+def _scatter_nd_add(x: Array, index: Array, updates: Array, mode: str) -> Array:
+    return _put(x, list(np.moveaxis(index, -1, 0)), updates, mode, _add_for(x))
 
 
 _COMBINE = {"add": np.add, "mul": np.multiply, "amax": np.maximum, "amin": np.minimum,
@@ -318,24 +327,25 @@ _COMBINE = {"add": np.add, "mul": np.multiply, "amax": np.maximum, "amin": np.mi
 
 
 def _put_along(
-    x: Array, indices: Array, values: Array, axis: int, reduce: str, include_self: bool
+    x: Array, indices: Array, values: Array, axis: int, reduce: str, include_self: bool, mode: str
 ) -> Array:
-    where, shape = _along(x, indices, axis)
-    values = np.broadcast_to(values, shape)
+    values = np.moveaxis(np.broadcast_to(values, indices.shape), axis, 0)
+    x, indices = (np.moveaxis(v, axis, 0) for v in (x, indices))
+    where = [indices, *np.ogrid[tuple(slice(d) for d in indices.shape)][1:]]
     if reduce == "assign":
-        return _put(x, where, values)
+        return np.moveaxis(_put(x, where, values, mode), 0, axis)
     combine = _COMBINE[reduce]
     if x.dtype == bool:
         combine = {"add": np.logical_or, "mul": np.logical_and}.get(reduce, combine)
     counts = np.ones(x.shape, np.int64)
     if not include_self:
-        x = _put(x, where, _neutral(reduce, x.dtype))
-        counts = _put(counts, where, 0)
-    out = _put(x, where, values, combine)
+        x = _put(x, where, _neutral(reduce, x.dtype), mode)
+        counts = _put(counts, where, 0, mode)
+    out = _put(x, where, values, mode, combine)
     if reduce == "mean":
-        counts = np.maximum(_put(counts, where, 1, np.add), 1)
-        return out / counts if out.dtype.kind in "fc" else out // counts
-    return out
+        counts = np.maximum(_put(counts, where, 1, mode, np.add), 1)
+        out = out / counts if out.dtype.kind in "fc" else out // counts
+    return np.moveaxis(out, 0, axis)
 
 
 def _neutral(reduce: str, dtype: np.dtype) -> Any:
@@ -381,7 +391,7 @@ _INDEXING = {
     "gather_nd": lambda x, index: x[_named(x, index)],
     "index_put": _index_put,
     "put_along_axis": _put_along,
-    "scatter_nd_add": lambda x, index, new: _put(x, _named(x, index), new, _add_for(x)),
+    "scatter_nd_add": _scatter_nd_add,
     "sort": lambda x, axis, descending: _argsort(x, axis, descending, True)[0],
     "take_along_axis": _take_along,
     "true_positions": _true_positions,

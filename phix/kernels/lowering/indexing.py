@@ -22,12 +22,24 @@ def wrapped(b: Builder, index: Element, size: dm.DimLike) -> Expr:
 
     That an index is out of range is for others to report; here it must only stay in memory.
     """
+    return _inside(_from_start(b, index, size), b.dim(size))
+
+
+def located(b: Builder, index: Element, size: dm.DimLike) -> tuple[Expr, Expr]:
+    """The same, and whether the index is in range."""
+    i, n = _from_start(b, index, size), b.dim(size)
+    return _inside(i, n), (i >= 0) & (i < n)
+
+
+def _from_start(b: Builder, index: Element, size: dm.DimLike) -> Expr:
     assert isinstance(index, Expr)
-    n = b.dim(size)
     if index.dtype == dt.uint64:  # beyond int64 is beyond every array, not before it
         index = sc.binary("minimum", index, sc.const(2**63 - 1, dt.uint64))
     i = sc.cast(index, dt.int64)
-    i = sc.select(i < 0, i + n, i)
+    return sc.select(i < 0, i + b.dim(size), i)
+
+
+def _inside(i: Expr, n: Expr) -> Expr:
     return sc.binary("maximum", sc.binary("minimum", i, n - 1), ZERO)
 
 

@@ -1,13 +1,14 @@
 """Lowerings that write at computed places: scatter and its kin.
 
 Each copies its input, then walks the indices in order, so of two writes to one place the later
-one stands.
+one stands. What is out of range writes what is there already to the nearest inside, but for the
+mode "clip", which writes its value there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import DEAR, ZERO, Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer, Element
-from phix.kernels.lowering.indexing import wrapped
+from phix.kernels.lowering.indexing import located
 from phix.kernels.lowering.lower import broadcast_element
 from phix.kernels.lowering.reduction import (
     ALL,
@@ -38,7 +39,14 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
 Indices = tuple[Expr, ...]
-Target = Callable[[Indices], Indices]
+
+
+class Target(NamedTuple):
+    """The place of a write, and whether it is written to (None: it always is)."""
+
+    at: Indices
+    is_there: Expr | None
+
 
 _MONOIDS = {"add": SUM, "sum": SUM, "mul": PROD, "multiply": PROD, "amax": MAX, "amin": MIN,
             "max": MAX, "min": MIN, "mean": SUM}  # fmt: skip
@@ -49,15 +57,49 @@ _OF_BOOLS = {SUM: ANY, PROD: ALL}
 
 
 def _each(
-    b: Builder, out: Buffer, dims: dm.Shape, place: Target, new: Callable[[Indices, Any], Any]
+    b: Builder,
+    out: Buffer,
+    dims: dm.Shape,
+    place: Callable[[Indices], Target],
+    read: Callable[[Indices], Element],
+    monoid: Monoid | None = None,
 ) -> None:
-    """A kernel: for all indices of ``dims``, ``out[place] = new(indices, what was there)``."""
-    size = dm.product(out.dims)
-    if dims and not dm.is_known(size):  # there is no place in an empty array
-        dims = (dims[0] * dm.minimum(size, 1), *dims[1:])
+    """A kernel: for all indices of ``dims``, ``read(indices)`` is put at their place, or combined
+    with what is there."""
+    size, rank = dm.product(out.dims), len(dims)
+    if not dm.is_known(size) or dm.is_zero(size):  # there is no place in an empty array
+        first, *rest = dims or (1,)
+        dims = (first * dm.minimum(size, 1), *rest)
     with b.kernel(), b.loops(dims, "reduction") as idx:
-        at = b.linear(place(idx), out.dims)
-        b.put(out, at, new(idx, ir.load(out, (at,))))
+        idx = idx[:rank]
+        where, is_there = place(idx)
+        at = b.linear(where, out.dims)
+        old, value = ir.load(out, (at,)), as_dtype(read(idx), out.dtype)
+        if is_there is not None:
+            nothing = old if monoid is None else _neutral(monoid, out.dtype)
+            value = b.applied("where", is_there, value, nothing)
+        b.put(out, at, value if monoid is None else monoid.combine(old, value))
+
+
+def _neutral(monoid: Monoid, dtype: np.dtype) -> Element:
+    """What changes nothing that it is combined with; 0.0 would make 0.0 of -0.0."""
+    is_sum_of_floats = monoid is SUM and dt.kind(dtype) not in ("int", "bool")
+    return constant(-0.0 if is_sum_of_floats else monoid.initial(dtype), dtype)
+
+
+def _target(
+    b: Builder, mode: str, rank: int, entries: dict[int, tuple[Element, dm.DimLike]], rest: Indices
+) -> Target:
+    """The place where indices into some axes, given with their sizes, and ``rest`` into the others
+    point."""
+    found = {axis: located(b, index, size) for axis, (index, size) in entries.items()}
+    others = iter(rest)
+    at = tuple(found[a][0] if a in found else next(others) for a in range(rank))
+    flag = None
+    if mode != "clip":
+        for _, is_in in found.values():
+            flag = is_in if flag is None else flag & is_in
+    return Target(at, flag)
 
 
 def _ready(b: Builder, own: dm.Shape, *values: Value) -> None:
@@ -70,16 +112,6 @@ def _ready(b: Builder, own: dm.Shape, *values: Value) -> None:
         cheap = _LITTLE if isinstance(size, int) and size <= _IN_CACHE else DEAR
         if is_on and not own and value.buffer is None and value.cost > cheap:
             b.materialize(value)
-
-
-def _combined(
-    b: Builder, out: Buffer, values: Callable[[Indices], Element], monoid: Monoid | None
-) -> Callable[[Indices, Any], Any]:
-    def new(idx: Indices, old: Any) -> Any:
-        value = as_dtype(values(idx), out.dtype)
-        return value if monoid is None else monoid.combine(old, value)
-
-    return new
 
 
 def _written(
@@ -100,43 +132,59 @@ def scatter(
 ) -> Value:
     rank = 1 if index.dims else 0
 
-    def place(idx: Indices) -> Indices:
+    def place(idx: Indices) -> Target:
         where = (*idx[:rank], *(ZERO for _ in index.dims[rank:]))
-        return (wrapped(b, b.element(index, where), x.dims[0]), *idx[rank:])
+        rows = {0: (b.element(index, where), x.dims[0])}
+        return _target(b, "drop", len(x.dims), rows, idx[rank:])
 
     def write(out: Buffer) -> None:
         _ready(b, updates.dims[rank:], index, updates)
         b.fill(out, x)
         read = lambda idx: b.element(updates, idx)  # noqa: E731
-        if overwrite:
-            _each(b, out, updates.dims, place, _combined(b, out, read, None))
-            return
-        zero = constant(0, out.dtype)
-        _each(b, out, updates.dims, place, lambda idx, old: zero)
-        _each(b, out, updates.dims, place, _combined(b, out, read, sum_of(out.dtype)))
+        if not overwrite:
+            zero = constant(0, out.dtype)
+            _each(b, out, updates.dims, place, lambda idx: zero)
+        _each(b, out, updates.dims, place, read, None if overwrite else sum_of(out.dtype))
 
     return _written(b, task, write, not overwrite, dm.product(index.dims))
 
 
 @lowering("scatter_nd_add", "whole")
-def scatter_nd_add(b: Builder, x: Value, index: Value, updates: Value, *, task: Task) -> Value:
+def scatter_nd_add(
+    b: Builder, x: Value, index: Value, updates: Value, mode: str = "raise", *, task: Task
+) -> Value:
     depth = index.dims[-1]
     assert isinstance(depth, int), "scatter_nd_add needs a known last dim of the index"
     rank = len(index.dims) - 1
 
-    def place(idx: Indices) -> Indices:
-        own = [
-            wrapped(b, b.element(index, (*idx[:rank], b.dim(k))), x.dims[k]) for k in range(depth)
-        ]
-        return (*own, *idx[rank:])
+    def place(idx: Indices) -> Target:
+        own = {k: (b.element(index, (*idx[:rank], b.dim(k))), x.dims[k]) for k in range(depth)}
+        return _target(b, mode, len(x.dims), own, idx[rank:])
 
     def write(out: Buffer) -> None:
         _ready(b, updates.dims[rank:], index, updates)
         b.fill(out, x)
         read = lambda idx: b.element(updates, idx)  # noqa: E731
-        _each(b, out, updates.dims, place, _combined(b, out, read, sum_of(out.dtype)))
+        _each(b, out, updates.dims, place, read, sum_of(out.dtype))
 
     return _written(b, task, write, True, dm.product(index.dims[:-1]))
+
+
+def _fill(
+    b: Builder,
+    out: Buffer,
+    x: Value,
+    dims: dm.Shape,
+    place: Callable[[Indices], Target],
+    task: Task,
+) -> None:
+    """Have ``x`` in the buffer: all of it, or what is read of it where that is only at the places
+    that are written, and the nearest to them."""
+    if not task.is_covered:
+        b.fill(out, x)
+        return
+    nearest = lambda idx: place(idx)._replace(is_there=None)  # noqa: E731
+    _each(b, out, dims, nearest, lambda idx: b.element(x, place(idx).at))
 
 
 def _computed_before(b: Builder, value: Value, x: Value) -> None:
@@ -156,6 +204,7 @@ def index_put(
     value: Value,
     accumulate: bool,
     axes: tuple[int, ...] = (),
+    mode: str = "raise",
     *,
     task: Task,
 ) -> Value:
@@ -167,22 +216,20 @@ def index_put(
     dims = batch + tuple(d for a, d in enumerate(x.dims) if a not in axes)
     rank = len(batch)
 
-    def place(idx: Indices) -> Indices:
+    def place(idx: Indices) -> Target:
         own = {
-            a: wrapped(b, broadcast_element(b, i, batch, idx[:rank]), x.dims[a])
+            a: (broadcast_element(b, i, batch, idx[:rank]), x.dims[a])
             for a, i in zip(axes, indices)
         }
-        rest = iter(idx[rank:])
-        return tuple(own[a] if a in own else next(rest) for a in range(len(x.dims)))
+        return _target(b, mode, len(x.dims), own, idx[rank:])
 
     def write(out: Buffer) -> None:
         _ready(b, dims[rank:], *indices, value)
         if not task.is_covered:
             _computed_before(b, value, x)
-            b.fill(out, x)
+        _fill(b, out, x, dims, place, task)
         read = lambda idx: broadcast_element(b, value, dims, idx)  # noqa: E731
-        monoid = sum_of(out.dtype) if accumulate else None
-        _each(b, out, dims, place, _combined(b, out, read, monoid))
+        _each(b, out, dims, place, read, sum_of(out.dtype) if accumulate else None)
 
     return _written(b, task, write, accumulate, dm.product(batch))
 
@@ -204,6 +251,7 @@ def put_along_axis(
     axis: int,
     reduce: str,
     include_self: bool,
+    mode: str = "raise",
     *,
     task: Task,
 ) -> Value:
@@ -211,13 +259,15 @@ def put_along_axis(
     monoid = _monoid(reduce, arr.dtype)
     read = lambda idx: broadcast_element(b, values, dims, idx)  # noqa: E731
 
-    def place(idx: Indices) -> Indices:
-        i = wrapped(b, b.element(indices, idx), arr.dims[axis])
-        return (*idx[:axis], i, *idx[axis + 1 :])
+    def place(idx: Indices) -> Target:
+        own = {axis: (b.element(indices, idx), arr.dims[axis])}
+        return _target(b, mode, len(arr.dims), own, (*idx[:axis], *idx[axis + 1 :]))
 
     def choice(idx: Indices) -> Any:
         row = (*idx[:axis], ZERO, *idx[axis + 1 :])
-        is_there = sc.eq(idx[axis], place(row)[axis])
+        at, is_in = place(row)
+        is_there = sc.eq(idx[axis], at[axis])
+        is_there = is_there if is_in is None else is_there & is_in
         old, new = b.element(arr, idx), as_dtype(read(row), arr.dtype)
         if monoid is not None and include_self:
             new = monoid.combine(old, new)
@@ -225,12 +275,11 @@ def put_along_axis(
 
     def write(out: Buffer) -> None:
         _ready(b, dims[axis + 1 :], indices, values)
-        if not task.is_covered:
-            b.fill(out, arr)
+        _fill(b, out, arr, dims, place, task)
         if monoid is not None and not include_self:
             initial = constant(monoid.initial(out.dtype), out.dtype)
-            _each(b, out, dims, place, lambda idx, old: initial)
-        _each(b, out, dims, place, _combined(b, out, read, monoid))
+            _each(b, out, dims, place, lambda idx: initial)
+        _each(b, out, dims, place, read, monoid)
         if reduce == "mean":
             _divide_by_counts(b, out, dims, place, include_self)
 
@@ -249,11 +298,15 @@ def _monoid(reduce: str, dtype: np.dtype) -> Monoid | None:
 
 
 def _divide_by_counts(
-    b: Builder, out: Buffer, dims: dm.Shape, place: Target, include_self: bool
+    b: Builder,
+    out: Buffer,
+    dims: dm.Shape,
+    place: Callable[[Indices], Target],
+    include_self: bool,
 ) -> None:
     counts = b.temp(out.dims, dt.int64)
     b.fill(counts, b.constant(1 if include_self else 0, out.dims, dt.int64))
-    _each(b, counts, dims, place, lambda idx, old: old + 1)
+    _each(b, counts, dims, place, lambda idx: constant(1, dt.int64), SUM)
     with b.kernel(), b.loops((dm.product(out.dims),)) as (i,):
         total: Any = ir.load(out, (i,))
         count = ir.load(counts, (i,))
