@@ -141,6 +141,17 @@ def test_scatters_add_and_overwrite_in_order(count: int) -> None:
     assert sorts == (count >= LEAST), "fewer places are counted"
 
 
+@pytest.mark.parametrize("count", [30, 20_000])
+def test_scatters_leave_out_what_is_out_of_range(count: int) -> None:
+    x, _, u = writes(count)
+    i = RNG.integers(-11, 11, count)
+    for adds in (True, False):
+        check(
+            lambda x, i, u, a=adds: ops.index_put(x, [i], u, a, (), "drop"),
+            x, i, u, tolerance=1e-4,
+        )  # fmt: skip
+
+
 def test_writes_that_all_go_to_one_place() -> None:
     x, i, u = floats(1, 5), np.zeros(1, np.int64), floats(1, 5)
     check(lambda x, i, u: ops.index_put(x, [i], u, True), x, i, u, specs=[
