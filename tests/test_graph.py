@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,7 @@ def test_a_dim_is_a_number_beside_a_tensor_of_any_kind(dtype):
 
 NUMBERS_OF_A_SIZE = {
     "a quotient": lambda n: 1 / n, "half": lambda n: n / 2, "a part": lambda n: (n - 1) / n,
-    "a root": lambda n: n**-0.5, "a square": lambda n: n**2, "a power": lambda n: 2**n,
+    "a root": lambda n: n**-0.5, "a square": lambda n: n**2,
     "a power of a float": lambda n: 0.9**n, "a factor": lambda n: 0.5 * n * 1.5,
     "a difference": lambda n: 1.5 - n, "what is left": lambda n: (n % 2.5, 7.5 % n),
     "whole parts": lambda n: (n // 2.5, 7.5 // n, divmod(n, 1.5)[1]),
@@ -245,6 +246,60 @@ def test_numbers_of_a_size_are_what_python_computes(f: Any, dtype: str) -> None:
         np.testing.assert_allclose(
             phix.jit(phix.grad(total))(mask), phix.grad(total)(mask), rtol=3e-6
         )
+
+
+OF_NUMPY = {"of NumPy", "NumPy's before", "an array"}
+
+
+@pytest.mark.parametrize("name", NUMBERS_OF_A_SIZE)
+def test_numbers_of_a_size_that_varies_are_in_one_program(name: str) -> None:
+    """But for those of NumPy's functions."""
+    f = NUMBERS_OF_A_SIZE[name]
+
+    def beside(x):
+        found = f(x.shape[0])
+        return [v * x for v in (found if type(found) is tuple else (found,))]
+
+    program = phix.jit(beside)
+    for size in (5, 3, 7, 4, 9):
+        x = phix.to_tensor(np.arange(1, size + 1, dtype="float32"))
+        for found, wanted in zip(program(x), beside(x)):
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=3e-6)
+    assert program.trace_count == (5 if name in OF_NUMPY else 2), program.why_retraced()
+
+
+def test_what_asks_for_the_class_of_a_size_has_a_program_for_each() -> None:
+    """A branch that is right for a number would not be taken for what stands for one."""
+    asking = {
+        "an int": lambda x: x * (2.0 if isinstance(x.shape[0], int) else 3.0),
+        "a float": lambda x: x * (2.0 if isinstance(1 / x.shape[0], (float, int)) else 3.0),
+        "numbers": lambda x: x * (2.0 if isinstance(x.shape[0] * 0.5 + 1, numbers.Real) else 3.0),
+        "kinds": lambda x: x * (2.0 if issubclass((-x.shape[0] / 3).__class__, float) else 3.0),
+    }
+    for name, f in asking.items():
+        program = phix.jit(f)
+        for size in (4, 6, 9):
+            assert program(np.ones(size)).tolist() == [2.0] * size, name
+        assert "isinstance needs its value" in program.why_retraced()
+
+
+def test_sizes_with_many_digits_are_numbers_among_floats() -> None:
+    """Beyond those of an int64, as Python's ints are."""
+    n = 100_000
+    spec = [phix.spec([-1, 1], "float64")]
+    for f in (
+        lambda x, n: x / n**4, lambda x, n: x * (1 / n**4), lambda x, n: x * n**5,
+        lambda x, n: x * (n * (n + 1) * (n + 2) * (3 * n - 1)) * 0.5,
+        lambda x, n: x / (n * 10**15),
+    ):  # fmt: skip
+        found = phix.jit(lambda x, f=f: f(x, x.shape[0])[:1, 0], input_spec=spec)(np.ones((n, 1)))
+        np.testing.assert_allclose(found, [f(1.0, n)], rtol=1e-14)
+    for f in (lambda n: 2**n, lambda n: n**n, lambda n: n**17, lambda n: 2**-n):
+        with pytest.raises(UnknownDimError, match="write"):
+            phix.make_graph(lambda x, f=f: x * f(x.shape[0]))(*spec)
+    small = phix.jit(lambda x: x * 2.0 ** x.shape[0], input_spec=spec)
+    assert small(np.ones((70, 1)))[0, 0].item() == 2.0**70
 
 
 def test_a_size_is_a_result() -> None:

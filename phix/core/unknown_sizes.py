@@ -4,8 +4,9 @@ Quotients, powers and floats with it are numbers that are computed in each run, 
 that Python computes.
 
 A size that ``jit`` found to vary is a number for the user's code, which may not know of unknown
-dims. It refuses more: to be hashed, printed, or compared with another one, where an answer that is
-right for a symbol would be wrong for the number. ``jit`` then traces with the number.
+dims. It refuses more: to be hashed, printed, asked for its class, given to NumPy's functions, or
+compared with another one, where an answer that is right for a symbol would be wrong for the number.
+``jit`` then traces with the number.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MOST_FACTORS = 16  # of a power that is a product of sizes
 class UnknownSize:
     """An int-like object without a value; what it does as a symbol is in subclasses."""
 
-    __slots__ = ()
+    __slots__ = ("own_class",)
 
     # What stands for it among Python's numbers, or the error for what asked: ``core/weak.py``.
     as_number: Callable[[str], Any]
@@ -56,8 +57,20 @@ class UnknownSize:
 
     def refuse_outside(self, asked: str) -> None:
         """Raise if the user's code asks a size that it takes for a number: two frames up."""
-        if self.is_learnt and not sys._getframe(2).f_code.co_filename.startswith(_PACKAGE):
+        if not sys._getframe(2).f_code.co_filename.startswith(_PACKAGE) and self.is_learnt:
             raise self.no_value(asked)
+
+    # What isinstance asks for, at the speed of C: tracing asks each size many times.
+    __class__: Any = property(operator.attrgetter("own_class"))
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "own_class":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if not self.is_learnt:
+            self.own_class = type(self)
+        elif not sys._getframe(1).f_code.co_filename.startswith(_PACKAGE):
+            raise self.no_value("isinstance")
+        return type(self)
 
     def __index__(self) -> int:
         raise self.no_value("an int")
@@ -87,7 +100,9 @@ class UnknownSize:
         return _of_numbers(operator.truediv, other, self)
 
     def __pow__(self: Any, other: Any) -> Any:
-        if not (type(other) is int and 0 <= other <= _MOST_FACTORS):
+        if isinstance(other, UnknownSize) or (type(other) is int and other > _MOST_FACTORS):
+            raise self.no_value("a power that may not fit into an int (write n ** 20.0)")
+        if type(other) is not int or other < 0:
             return _of_numbers(operator.pow, self, other)
         found: Any = 1
         for _ in range(other):
@@ -95,6 +110,8 @@ class UnknownSize:
         return found
 
     def __rpow__(self, other: Any) -> Any:
+        if isinstance(other, int):
+            raise self.no_value(f"an int to its power (write {other}.0 ** n for a float)")
         return _of_numbers(operator.pow, other, self)
 
     def __rmod__(self: Any, other: Any) -> Any:
@@ -121,6 +138,8 @@ class UnknownSize:
         except (TypeError, UnknownDimError):
             pass
         asked = f"numpy.{ufunc.__name__}"
+        if self.is_learnt:
+            raise self.no_value(asked)
         numbers = [v.as_number(asked) if isinstance(v, UnknownSize) else v for v in inputs]
         number = next(v for v, given in zip(numbers, inputs) if isinstance(given, UnknownSize))
         return number.__array_ufunc__(ufunc, method, *numbers, **settings)

@@ -89,22 +89,26 @@ class Weak(TensorBase):
         """The digits, of a bool those of an int."""
         return _cast(self.value, dt.int64) if self.kind is bool else self.value
 
+    def made(self, value: Any) -> Any:
+        """The number with these digits that an operator makes of this one."""
+        return weak(value)
+
     def __neg__(self) -> Any:
-        return weak(-self._as_number())
+        return self.made(-self._as_number())
 
     def __pos__(self) -> Any:
-        return weak(self._as_number())
+        return self.made(self._as_number())
 
     def __abs__(self) -> Any:
-        return weak(abs(self._as_number()))
+        return self.made(abs(self._as_number()))
 
     def __invert__(self) -> Any:
-        return weak(~self.value)
+        return self.made(~self.value)
 
     def __round__(self, digits: int | None = None) -> Any:
         if digits is None:
-            return weak(_cast(round(self.value), dt.int64))
-        return weak(round(self.value, digits))
+            return self.made(_cast(round(self.value), dt.int64))
+        return self.made(round(self.value, digits))
 
     def __trunc__(self) -> int:
         return math.trunc(float(self))
@@ -146,6 +150,32 @@ class WeakNumber(Weak, ValueTracer):
 
     def concrete(self, asked: str) -> Tensor:
         return self.value.concrete(asked)
+
+
+class NumberOfSize(WeakNumber):
+    """A number made of an unknown size, or the size itself.
+
+    Where the user's code may take the size for a number, it is refused what it asks of its class.
+    """
+
+    __slots__ = ("is_itself", "made_of")
+
+    def __init__(self, made_of: UnknownSize, value: Any, is_itself: bool = False) -> None:
+        super().__init__(_kind_of(value), value)
+        self.made_of, self.is_itself = made_of, is_itself
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        self.made_of.refuse_outside("isinstance")
+        return type(self)
+
+    def made(self, value: Any) -> Any:
+        return NumberOfSize(self.made_of, value)
+
+    def to_dtype(self, dtype: Any) -> Any:
+        if self.is_itself:  # some have more digits than an int64
+            return call_op("full", attrs=((), self.made_of, dtype, None))
+        return super().to_dtype(dtype)
 
 
 class ProbedNumber(WeakNumber):
@@ -195,8 +225,12 @@ def _cast(value: Any, dtype: Any) -> Any:
 
 def weak(value: Any) -> Weak:
     """The number that a single value with the digits of a Python number stands for."""
-    kind = next(k for k, dtype in WIDE.items() if value.dtype == dtype)
+    kind = _kind_of(value)
     return KnownNumber(kind, value.data) if isinstance(value, Tensor) else WeakNumber(kind, value)
+
+
+def _kind_of(value: Any) -> type:
+    return next(k for k, dtype in WIDE.items() if value.dtype == dtype)
 
 
 @method_of(UnknownSize)
@@ -204,11 +238,11 @@ def as_number(self: Any, asked: str) -> Weak:
     """What stands for an unknown size among Python's numbers, while a function is traced.
 
     Raises:
-        UnknownDimError: none is traced, or the user's code may take the size for a number.
+        UnknownDimError: none is traced.
     """
-    if self.is_learnt or context.runs_at_once():
+    if context.runs_at_once():
         raise self.no_value(asked)
-    return weak(call_op("full", attrs=((), self, dt.int64, None)))
+    return NumberOfSize(self, call_op("full", attrs=((), self, dt.int64, None)), is_itself=True)
 
 
 def known(kind: type, number: Any) -> KnownNumber:
@@ -270,7 +304,8 @@ def _method(name: str, operation: Callable[..., Any], is_reflected: bool) -> Cal
     def method(self: Weak, other: Any) -> Any:
         pair = (other, self) if is_reflected else (self, other)
         if weak_kind(other) is not None:
-            return weak(operation(*_pair(name, *pair)))
+            of_size = next((v for v in pair if type(v) is NumberOfSize), self)
+            return of_size.made(operation(*_pair(name, *pair)))
         if isinstance(other, (np.ndarray, np.generic)) and other.dtype.kind in "iub":
             return operation(*map(digits, pair))  # as NumPy has it, which makes floats of its ints
         return getattr(TensorBase, special)(self, other)

@@ -448,7 +448,7 @@ class Builder(DimExpressions):
     def constant(self, value: Any, dims: Shape, dtype: np.dtype) -> Value:
         """``value`` everywhere; it may be an unknown dim."""
         if isinstance(value, dm.Dim):
-            size = sc.cast(self.dim(value), ir.scalar_dtype(dtype))
+            size = self.number(value, ir.scalar_dtype(dtype))
             pair = Complex(size, sc.const(0.0, size.dtype))
             element: Element = pair if dtype.kind == "c" else size
         else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.dims import DimLike, Shape
@@ -12,6 +14,7 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
 ZERO = sc.const(0, dt.int64)
+_BITS_OF_SIZE = 30  # that a size may well have
 
 
 class DimExpressions:
@@ -37,12 +40,19 @@ class DimExpressions:
             made = self._made[dim.key] = self._sum(dim)
         return made
 
-    def _sum(self, dim: dm.Dim) -> Expr:
-        total: Expr = ZERO
+    def number(self, dim: dm.Dim, dtype: np.dtype) -> Expr:
+        """The value as a number of that dtype; among floats also one that no int64 holds."""
+        bits = max(len(m) * _BITS_OF_SIZE + abs(c).bit_length() for m, c in dim.terms)
+        if dtype.kind != "f" or bits < 63:
+            return sc.cast(self.dim(dim), dtype)
+        return sc.cast(self._sum(dim, dt.float64), dtype)
+
+    def _sum(self, dim: dm.Dim, dtype: np.dtype = dt.int64) -> Expr:
+        total = sc.const(0, dtype)
         for monomial, coefficient in dim.terms:
-            term = sc.const(coefficient, dt.int64)
+            term = sc.const(coefficient, dtype)
             for atom in monomial:
-                term = self._atom(atom) * term
+                term = sc.cast(self._atom(atom), dtype) * term
             total = total + term
         return total
 
