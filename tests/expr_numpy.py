@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import scipy.special
 
 from phix.kernels.scalar import bodies
 from phix.kernels.scalar.language import Complex, Expr, var
@@ -66,7 +65,7 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "rint": np.rint, "copysign": np.copysign, "maximum": np.maximum, "minimum": np.minimum,
 }  # fmt: skip
 _C_MATH: dict[str, Callable[..., Any]] = {
-    "fmod": np.fmod, "lgamma": scipy.special.gammaln, "pow": np.power,
+    "fmod": np.fmod, "pow": np.power,
 }  # fmt: skip
 
 

@@ -193,6 +193,8 @@ def test_special_function(name, reference, low, high, tolerance, dtype):
     edges = special_values(dtype)
     if name == "digamma":  # at its poles SciPy has other conventions
         edges = edges[(edges > 0) & np.isfinite(edges)]
+    if name == "lgamma":  # of which SciPy overflows near 0: tests/test_body_accuracy.py
+        edges = edges[(np.abs(edges) > 1e-300) & (edges != -np.inf) | (edges == 0)]
     x = np.concatenate([x, edges])
     found = run_body(name, x)
     with np.errstate(all="ignore"):
@@ -552,7 +554,7 @@ def test_threefry_known_answers():
         assert tuple(int(evaluate(e, values)[0]) for e in outputs) == expected
 
 
-ONLY_CALLS = {"lgamma": {"lgamma"}, "remainder": {"fmod"}, "floor_divide": {"fmod"}}
+ONLY_CALLS = {"remainder": {"fmod"}, "floor_divide": {"fmod"}}
 
 
 @pytest.mark.parametrize("name", [n for n in bodies.names() if n not in ("polygamma",)])

@@ -70,6 +70,12 @@ def _erfcx(v: Any) -> Any:
     return (1 - 1 / (2 * v * v) + 3 / (4 * v**4)) / (v * mp.sqrt(mp.pi))
 
 
+def _lgamma(v: Any) -> Any:
+    if v < 0:
+        raise ValueError("beside zeros there it is not held to this")
+    return mp.loggamma(v)
+
+
 def _density(v: Any) -> Any:
     return mp.exp(-v * v / 2) / mp.sqrt(2 * mp.pi) if abs(v) < 100 else mp.mpf(0)
 
@@ -122,6 +128,7 @@ ROWS: dict[str, Row] = {
     "tan": Row(_TRIG, exactly(mp.tan, 1300), True),
     "erf": Row(((-6, 6), (-7, 7)), exactly(_erf), True, (0.11, 1), sp.erf),
     "erfc": Row(((-6, 11), (-7, 28)), exactly(_erfc), True, (0.5, 1.3), sp.erfc),
+    "lgamma": Row(((0, 20), (0, 20)), exactly(_lgamma), True, (1, 2)),
     "erfcx": Row(((-10, 20), (-27, 50)), exactly(_erfcx), True, (0.5, 1), sp.erfcx),
     "ndtr": Row(
         ((-15, 7), (-39, 9)), exactly(lambda v: _erfc(-v / mp.sqrt(2)) / 2), True,
@@ -189,7 +196,7 @@ EXACT = {
 # Of two arguments, or of a parameter: below.
 OTHERS = {"atan2", "elementwise_pow", "pow"}
 # Near their zeros at negative arguments these lose digits; tests/test_bodies.py has their bounds.
-LOOSE = {"digamma", "lgamma", "polygamma"}
+LOOSE = {"digamma", "polygamma"}
 # Of whole numbers too: tests/test_special_functions.py has the functions made of them.
 WITH_ORDERS = {"scaled_bessel"}
 
@@ -297,6 +304,24 @@ def test_functions_of_two_numbers(dtype, seed) -> None:
     kept = ~np.isnan(raised) & (base > 0)
     found = np.asarray(ops.elementwise_pow(base, exponent))
     assert ulp(found[kept], raised[kept]).max() <= MOST_ULP
+
+
+@pytest.mark.parametrize("dtype", REALS)
+def test_lgamma_of_negative_numbers(dtype, seed) -> None:
+    """Beside the zeros what counts is the size of the parts that cancel there."""
+    rng = np.random.default_rng(seed)
+    x = np.concatenate([rng.uniform(-9, 0, 400), rng.uniform(-200, 0, 200), -np.arange(9) - 0.5])
+    x = np.concatenate([x, -2.4570247382208 - 1e-9 * rng.normal(size=20)]).astype(dtype)
+    with mp.workprec(BITS):
+        exact = np.array([_to_long(mp.re(mp.loggamma(mp.mpf(float(v))))) for v in x])
+    found = np.asarray(ops.lgamma(x))
+    near = 1e-15 * np.ones(x.shape)  # the sum of what is rounded at sizes of 1
+    error = np.abs(found.astype(LONG) - exact)
+    units = ulp(found, exact)
+    assert np.all((units <= MOST_ULP) | (error <= near)), x[(units > MOST_ULP) & (error > near)]
+    poles = np.array([0.0, -0.0, -1.0, -7.0, -(2.0**60), np.inf, -np.inf], dtype)
+    assert np.all(np.asarray(ops.lgamma(poles)) == np.inf)
+    assert np.isnan(ops.lgamma(np.array(np.nan, dtype)))
 
 
 def test_the_normal_distribution_far_out() -> None:

@@ -1,7 +1,7 @@
 """C math functions in loops of vectors: LLVM makes vectors of all around a call, and the call goes
 lane by lane.
 
-One call of ``lgamma`` would keep a whole loop from being vectors. LLVM is told of a function that
+One call of ``fmod`` would keep a whole loop from being vectors. LLVM is told of a function that
 does the same to a vector, by an attribute of the call. Loops with little beside their calls are
 left alone: taking vectors apart costs a cycle or two a lane.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from phix.kernels.cpu import jit
 
-_FUNCTIONS = frozenset({"lgamma", "pow", "fmod", "lgammaf", "powf", "fmodf"})
+_FUNCTIONS = frozenset({"pow", "fmod", "powf", "fmodf"})
 _DECLARED = re.compile(r"declare (float|double) @(\w+)\(([\w, ]+)\) #1")
 _LEAST_LINES = 40  # of a kernel's text, for each call in it
 _BYTES = {"float": 4, "double": 8}

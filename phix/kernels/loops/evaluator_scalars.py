@@ -208,15 +208,7 @@ _PLAIN: dict[str, Function] = {
 }  # fmt: skip
 
 
-def _lgamma(x: Number) -> float:
-    """Infinite at its poles and ends, where Python raises."""
-    try:
-        return math.lgamma(x)
-    except (ValueError, OverflowError):
-        return math.inf
-
-
-_C_MATH: dict[str, Function] = {"fmod": np.fmod, "pow": np.power, "lgamma": _lgamma}
+_C_MATH: dict[str, Function] = {"fmod": np.fmod, "pow": np.power}
 
 
 def infix(e: Expr) -> str | None:

@@ -26,6 +26,8 @@ LOG2_E = 1.4426950408889634
 # log(2) as a sum of two numbers of each format
 LN2_SINGLE = (0.6931471824645996, -1.9046542121259336e-09)
 LN2_DOUBLE = (0.6931471805599453, 2.3190468138462996e-17)
+# log(2) with its last 12 bits at 0, so that its multiples by an exponent are exact, and the rest
+LN2_HEAD, LN2_REST = 0.6931471805598903, 5.497923018708371e-14
 
 # (exp(r) - 1 - r - r^2/2) / r^3 on |r| <= log(2)/2, in r; relative error of exp(r) - 1 with it:
 # float32 1.5e-8, float64 1.8e-18
@@ -146,7 +148,7 @@ def cosh(x: Expr) -> Expr:
     return half + 0.25 / half
 
 
-def _log_mantissa(f: Expr) -> tuple[Expr, Expr]:
+def log_mantissa(f: Expr) -> tuple[Expr, Expr]:
     """``(f^2/2, s (f^2/2 + z P(z)))``: log(1 + f) is f minus the one plus the other."""
     s = f / (f + 2.0)
     z = s * s
@@ -167,7 +169,7 @@ def log(x: Expr) -> Expr:
     ln2 = pick(x, LN2_SINGLE, LN2_DOUBLE)
     k, m = split_exponent(x)
     f = m - 1.0
-    half_square, rest = _log_mantissa(f)
+    half_square, rest = log_mantissa(f)
     result = fma(k, ln2[0], f - (half_square - fma(k, ln2[1], rest)))
     return log_edges(x, result)
 
@@ -179,7 +181,7 @@ def log1p(x: Expr) -> Expr:
     lost = select(x < 1.0, x - (u - 1.0), 1.0 - (u - x))
     k, m = split_exponent(u)
     f = m - 1.0
-    half_square, rest = _log_mantissa(f)
+    half_square, rest = log_mantissa(f)
     rest = fma(k, ln2[1], rest) + lost / u
     result = fma(k, ln2[0], f - (half_square - rest))
     result = log_edges(u, result)
@@ -190,7 +192,7 @@ def _log_split(x: Expr) -> tuple[Expr, Expr, Expr]:
     """``(k, high, low)``: log(x) = k log(2) + high + low."""
     k, m = split_exponent(x)
     f = m - 1.0
-    _, rest = _log_mantissa(f)
+    _, rest = log_mantissa(f)
     half = f * -0.5
     high = fma(half, f, f)
     return k, high, fma(half, f, f - high) + rest

@@ -262,7 +262,7 @@ def bitcast(x: Expr, dtype: np.dtype) -> Expr:
 
 
 def call(name: str, *args: Expr) -> Expr:
-    """A C math function (``lgamma``, ``pow``): float64 by its name, float32 with an f behind."""
+    """A C math function (``fmod``, ``pow``): float64 by its name, float32 with an f behind."""
     dtype = args[0].dtype
     return Expr("call", args, dtype, name + "f" if dtype == dt.float32 else name)
 

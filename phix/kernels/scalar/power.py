@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phix.core import dtypes as dt
-from phix.kernels.scalar.exponential import exp_scaled, log, rsqrt
+from phix.kernels.scalar.exponential import LN2_HEAD, LN2_REST, exp_scaled, log, rsqrt
 from phix.kernels.scalar.floating import (
     INF,
     NAN,
@@ -41,8 +41,6 @@ _LOG_TAIL = (
     0.15386760485815512, 0.13256737459987997, 0.13197133172728934,
 )  # fmt: skip
 _TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
-# log(2) with its last 12 bits at 0, so that its multiples by an exponent are exact, and the rest
-_LN2_HEAD, _LN2_REST = 0.6931471805598903, 5.497923018708371e-14
 
 # integer exponents from the one to the other are done by multiplications; below, the error of
 # 1/x would grow too much
@@ -65,8 +63,8 @@ def _precise_log(x: Expr) -> tuple[Expr, Expr]:
     term_low = fma(cube, _TWO_THIRDS[1], fma(cube_low, _TWO_THIRDS[0], term_low))
     high, low = fast_two_sum(2.0 * s, term)
     low = low + fma(2.0, s_low, fma(cube * z, horner(z, _LOG_TAIL), term_low))
-    high, lost = two_sum(k * _LN2_HEAD, high)
-    return fast_two_sum(high, lost + fma(k, _LN2_REST, low))
+    high, lost = two_sum(k * LN2_HEAD, high)
+    return fast_two_sum(high, lost + fma(k, LN2_REST, low))
 
 
 def _positive_power(x: Expr, y: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""The gamma function's logarithm and the derivatives of that, for real scalars."""
+"""The derivatives of the gamma function's logarithm, for real scalars."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from phix.kernels.scalar.exponential import log
 from phix.kernels.scalar.floating import INF, NAN, horner, is_nan
 from phix.kernels.scalar.language import (
     Expr,
-    call,
     cast,
     const,
     copysign,
@@ -21,13 +20,6 @@ from phix.kernels.scalar.language import (
 )
 from phix.kernels.scalar.registry import body
 from phix.kernels.scalar.trigonometric import sine_and_cosine
-
-
-@body("lgamma")
-def lgamma(x: Expr) -> Expr:
-    """log|gamma(x)|."""
-    return cast(call("lgamma", cast(x, dt.float64)), x.dtype)
-
 
 # Bernoulli numbers B_2, B_4, ... as (numerator, denominator)
 _BERNOULLI = (

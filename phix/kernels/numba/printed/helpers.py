@@ -96,22 +96,6 @@ def times(x, y):
     """x * y, as a part of a product whose order is free."""
     return x * y
 ''',
-    # C's, as Numba's own is of another accuracy.
-    "lgamma": '''
-_lgamma = types.ExternalFunction("lgamma", types.float64(types.float64))
-
-
-def lgamma(x):
-    """log(abs(gamma(x))), infinite at the poles, where Python runs it."""
-    if np.isinf(x) or (x <= 0 and x == np.floor(x)):
-        return np.float64(np.inf)
-    return np.float64(math.lgamma(x))
-
-
-@overload(lgamma)
-def _lgamma_compiled(x):
-    return lambda x: _lgamma(x)
-''',
     "int": '''
 def T_of(x):
     """Toward zero; what does not fit becomes the nearest that does, NaN becomes 0."""

@@ -115,7 +115,6 @@ _IMPORTS = (
         ("@njit", "from numba import njit"),
         ("types.E", "from numba import types"),
         ("@intrinsic", "from numba.extending import intrinsic, overload"),
-        ("_lgamma", "from numba.extending import overload"),
     ),
 )
 

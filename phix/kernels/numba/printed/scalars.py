@@ -206,9 +206,6 @@ def _library(prelude: Prelude, e: Expr, operands: list[str]) -> str:
         return _call(prelude.bodies[e.data], operands)
     is_single = e.dtype == dt.float32 and not linked.is_linked(e.data)
     name = e.data.removesuffix("f") if is_single else e.data
-    if name == "lgamma":
-        text = _call(prelude.name("lgamma"), operands)
-        return f"np.float32({text})" if is_single else text
     if name not in _C_MATH:
         raise KernelNotFoundError(missing(name))
     return _call(_C_MATH[name], operands)
