@@ -107,12 +107,14 @@ def test_marked_tests_verify_at_the_ends_of_lists_of_passes(
         assert verified(3.4375, each_pass=False) == [*ends, "share_loops"]
 
 
+@pytest.mark.parametrize("with_signs", [b"\xc4\xc1\xf9\x50\xc4", b"\xc4\xa1\x79\x50\xd0"])
 def test_code_that_may_lose_masks_is_compiled_without_the_instructions_that_do(
-    monkeypatch: pytest.MonkeyPatch,
+    with_signs: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of vmovmskpd from xmm12, and of that which LLVM makes of xmm16, which it cannot name."""
     ways: list[tuple[bool, bool]] = []
     machines = []
-    with_signs, without = b"\xc4\xc1\xf9\x50\xc4", b"\xc5\xf9\x6e\xc4"
+    without = b"\xc5\xf9\x6e\xc4"
 
     def new_machine(features: str) -> str:
         machines.append(features)

@@ -19,7 +19,13 @@ from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from phix.kernels.cpu import objects, units
-from phix.kernels.cpu.level import VECTORS, WITHOUT_SIGNS_OF_VECTORS, has_masks, level
+from phix.kernels.cpu.level import (
+    SIGNS_OF_VECTORS,
+    VECTORS,
+    WITHOUT_SIGNS_OF_VECTORS,
+    has_masks,
+    level,
+)
 from phix.kernels.loops import linked
 
 # By the features that a machine knows.
@@ -212,20 +218,15 @@ class Emission(threading.Thread):
         return object_of(*self.given) if self.body is None else self.body
 
 
-# vmovmskps, vmovmskpd and vpmovmskb from a register, after prefixes of two and of three bytes
-_SIGNS = re.compile(
-    rb"(?:\xc5|\xc4[\x41\x61\xc1\xe1])[\x78\x79\x7c\x7d\xf8\xf9\xfc\xfd][\x50\xd7][\xc0-\xff]"
-)
-
-
 def may_lose_masks(body: bytes) -> bool:
     """Whether machine code has signs of a vector in an int, of a CPU that has masks.
 
     Of a comparison with 0, LLVM 22 takes them from the vector itself, and leaves the mask out; it
     overlooks that the mask is read once more where that instruction also writes it (its
-    X86CompressEVEX), which then reads whatever was there.
+    X86CompressEVEX), which then reads whatever was there. And of registers from 16 on, which that
+    instruction cannot name, it takes the signs of those from 0 on.
     """
-    return has_masks() and _SIGNS.search(body) is not None
+    return has_masks() and re.search(SIGNS_OF_VECTORS, body) is not None
 
 
 @contextlib.contextmanager

@@ -17,6 +17,11 @@ NATIVE = "native"
 # What LLVM makes vectors of: lines of a loop's body, and loops. The next is tried where it finds
 # fault with what it made.
 VECTORS: tuple[tuple[bool, bool], ...] = ((True, True), (False, True), (False, False))
+# vmovmskps, vmovmskpd and vpmovmskb from a register, after prefixes of two and of three bytes.
+SIGNS_OF_VECTORS = (
+    rb"(?:\xc5|\xc4[\x01\x21\x41\x61\x81\xa1\xc1\xe1])"
+    rb"[\x78\x79\x7c\x7d\xf8\xf9\xfc\xfd][\x50\xd7][\xc0-\xff]"
+)
 # Features that leave out the instructions which make a mask of the signs of a vector.
 WITHOUT_SIGNS_OF_VECTORS = ",-avx512dq,-avx512bw"
 _V2 = frozenset(["cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2"])
