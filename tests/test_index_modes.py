@@ -293,3 +293,33 @@ def test_a_negative_zero_stays_where_nothing_is_added() -> None:
     x = np.array([-0.0, -0.0])
     found = phix.jit(lambda x, i: x.at[i].add(1.0))(x, np.array([5, -3]))
     assert np.signbit(found).all()
+
+
+def test_complex_numbers_beside_what_is_left_out_stay_as_they_are() -> None:
+    """There is no factor that changes no complex number, and no zero that keeps both its signs."""
+    x = np.array([1.0 + 1.0j, complex(np.inf, 0.0), complex(-1.0, -0.0)])
+    i = np.array([0, -9, 7])
+    for mode in (None, "drop"):
+        doubled = phix.jit(lambda x, i, m=mode: x.at[i].multiply(2.0, mode=m))(x, i)
+        added = phix.jit(lambda x, i, m=mode: x.at[i].add(1.0, mode=m))(x, i)
+        for found, first in ((doubled, 2.0 + 2.0j), (added, 2.0 + 1.0j)):
+            assert np.asarray(found).tobytes() == np.array([first, x[1], x[2]]).tobytes()
+
+
+@pytest.mark.parametrize("name", ["set", "add", "multiply", "max"])
+def test_values_that_nothing_takes_have_slopes_of_0(name: str) -> None:
+    """Of an axis without places nothing is read."""
+    f = lambda x, v, i: pn.sum(getattr(x.at[i], name)(v, mode="drop") ** 2)  # noqa: E731
+    g = lambda x, v, j: pn.sum(getattr(x.at[j, 1 - j], name)(v, mode="drop") ** 2)  # noqa: E731
+    specs = [phix.spec([-1, 2], phix.float64), phix.spec([-1], phix.float64)]
+    programs = (
+        phix.jit(phix.grad(f, (0, 1))),
+        phix.jit(phix.grad(g, (0, 1))),
+        phix.jit(phix.grad(g, (0, 1)), input_spec=[*specs, phix.spec([-1], phix.int64)]),
+    )
+    for program, dims in zip(programs, ((2, 2), (2,), (2,))):
+        to_x, to_v = program(np.zeros((0, 2)), np.ones(dims), np.array([0, 1]))
+        assert to_x.shape == (0, 2)
+        np.testing.assert_array_equal(to_v, np.zeros(dims))
+    to_x, to_v = programs[2](np.ones((1, 2)), np.full(3, 2.0), np.array([0, 5, 1]))
+    assert np.asarray(to_v).nonzero()[0].tolist() == [0]

@@ -15,7 +15,7 @@ from phix.primitives import axes as ax
 from phix.primitives.broadcasting import check_computes, check_fits, unbroadcast
 from phix.primitives.indexing import check_index, check_mode, to_values
 from phix.primitives.pointwise import broadcast_shapes
-from phix.primitives.positions import masked, nothing, numbers_along, within
+from phix.primitives.positions import masked, nothing, numbers_along, with_places, within
 from phix.primitives.slicing import behind, expanded
 from phix.primitives.steps import scanned
 
@@ -160,6 +160,7 @@ class _Put(NamedTuple):
 
     def taken(self, x: Any) -> Any:
         """What stands at these places, or at the nearest to them."""
+        x = with_places(x, (self.axis,)) if self.mode == "drop" else x
         return _taken(x, self.indices, self.axis)
 
     def filled(self, number: int) -> Any:

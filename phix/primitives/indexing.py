@@ -21,7 +21,15 @@ from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import check_computes, check_fits, unbroadcast
 from phix.primitives.pointwise import broadcast_shapes
-from phix.primitives.positions import joined, masked, nothing, numbers, to_axis, within
+from phix.primitives.positions import (
+    joined,
+    masked,
+    nothing,
+    numbers,
+    to_axis,
+    with_places,
+    within,
+)
 from phix.primitives.slicing import behind, expanded
 
 
@@ -225,8 +233,10 @@ def scatter_nd_add_meta(
 
 @rules.decompose("scatter_nd_add_grad")
 def scatter_nd_add_grad(index: Any, updates: Any, out_grad: Any, mode: str) -> Any:
-    found, last = ops.gather_nd(out_grad, index), index.ndim - 1
-    columns = [ops.slice(index, [last], [k], [k + 1], [], [last]) for k in range(index.shape[-1])]
+    depth, last = index.shape[-1], index.ndim - 1
+    there = with_places(out_grad, range(depth)) if mode == "drop" else out_grad
+    found = ops.gather_nd(there, index)
+    columns = [ops.slice(index, [last], [k], [k + 1], [], [last]) for k in range(depth)]
     is_empty = not columns  # of axes: then each adds to all of x
     return out_grad, found if is_empty else to_values(found, mode, columns, out_grad.meta.dims)
 
@@ -282,7 +292,8 @@ def index_put_grad(
     """To the value what stands where it was put; of several writes to one place, to the last."""
     batch = broadcast_shapes(*(i.meta.dims for i in indices))
     sizes = [x.meta.dims[a] for a in axes]
-    to_value = to_values(_picked(out_grad, indices, batch, axes), mode, indices, sizes)
+    there = with_places(out_grad, axes) if mode == "drop" else out_grad
+    to_value = to_values(_picked(there, indices, batch, axes), mode, indices, sizes)
     if accumulate:
         return out_grad, unbroadcast(to_value, value)
     to_x = ops.index_put(out_grad, indices, nothing(out_grad, ()), False, axes, mode)
@@ -291,7 +302,9 @@ def index_put_grad(
         turns = ops.reshape(numbers(count), batch)
         none = ops.full(sizes, -1, dt.int64)
         last = ops.index_put(none, indices, turns, False, (), mode)
-        stands = _picked(last, indices, batch, tuple(range(len(axes)))) == turns
+        every = tuple(range(len(axes)))
+        last = with_places(last, every) if mode == "drop" else last
+        stands = _picked(last, indices, batch, every) == turns
         to_value = masked(stands, to_value)
     return to_x, unbroadcast(to_value, value)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from phix import ops
+from phix.core import dims as dm
 from phix.core import dispatch
 from phix.core import dtypes as dt
 from phix.core.dims import DimLike, Shape
@@ -41,6 +42,16 @@ def within(indices: Sequence[Any], sizes: Sequence[DimLike]) -> Any:
 def nothing(like: Any, dims: Shape | None = None) -> Any:
     """Zeros of the dtype of ``like``."""
     return ops.full(like.meta.dims if dims is None else dims, 0, like.dtype)
+
+
+def with_places(x: Any, axes: Sequence[int]) -> Any:
+    """``x`` with at least one place along each of the axes, of zeros where there was none."""
+    paddings: list[DimLike] = [0] * (2 * x.ndim)
+    for axis in axes:
+        size = x.meta.dims[axis]
+        if not dm.is_never_negative(size - 1):
+            paddings[2 * axis + 1] = dm.maximum(size, 1) - size
+    return x if all(map(dm.is_zero, paddings)) else ops.pad(x, paddings)
 
 
 def masked(mask: Any, x: Any) -> Any:

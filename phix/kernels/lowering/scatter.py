@@ -75,15 +75,17 @@ def _each(
         where, is_there = place(idx)
         at = b.linear(where, out.dims)
         old, value = ir.load(out, (at,)), as_dtype(read(idx), out.dtype)
-        if is_there is not None:
-            nothing = old if monoid is None else _neutral(monoid, out.dtype)
-            value = b.applied("where", is_there, value, nothing)
-        b.put(out, at, value if monoid is None else monoid.combine(old, value))
+        if is_there is not None and monoid is not None and not dt.is_complex(out.dtype):
+            value = b.applied("where", is_there, value, _neutral(monoid, out.dtype))
+            is_there = None
+        new = value if monoid is None else monoid.combine(old, value)
+        b.put(out, at, new if is_there is None else b.applied("where", is_there, new, old))
 
 
 def _neutral(monoid: Monoid, dtype: np.dtype) -> Element:
-    """What changes nothing that it is combined with; 0.0 would make 0.0 of -0.0."""
-    is_sum_of_floats = monoid is SUM and dt.kind(dtype) not in ("int", "bool")
+    """What changes no real number that it is combined with; 0.0 would make 0.0 of -0.0. There is
+    no such complex factor: inf + 0i times 1 has a part that is NaN."""
+    is_sum_of_floats = monoid is SUM and dt.kind(dtype) == "float"
     return constant(-0.0 if is_sum_of_floats else monoid.initial(dtype), dtype)
 
 
