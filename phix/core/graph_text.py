@@ -314,7 +314,8 @@ class _Parser:
             self.expect("]")
             if number >= len(self.constants):
                 raise self.error(
-                    f"the graph needs constants[{number}]; pass Graph.parse(text, constants=[...])"
+                    f"the graph needs constants[{number}]; write "
+                    "phix.parse_graph(text, constants=[...])"
                 )
             value = self.constants[number]
             return Constant(
