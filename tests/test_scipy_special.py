@@ -199,6 +199,33 @@ def test_exponential_integrals_at_their_ends() -> None:
         np.testing.assert_allclose(slope(np.float64(2.0)).item(), want, rtol=1e-14)
 
 
+# Values of Dawson's integral by 50 digits of mpmath, at the seams of the fits, too.
+DAWSON = [
+    (1e-09, 1.0000000000000000616e-9), (0.25, 0.23983916356289821236),
+    (0.924, 0.54104421419986621362), (1.2499, 0.49585102876881915811),
+    (1.25, 0.49582707396432611922), (1.2501, 0.49580311523248370302),
+    (2.5, 0.22308372216743548113), (3.9999, 0.12935147973487722238),
+    (4.0, 0.12934800123600511559), (4.0001, 0.12934452293289379076),
+    (6.5, 0.077867818986069871389), (9.0, 0.055905046724350460704), (1e160, 5e-161),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("x", "want"), DAWSON)
+def test_dawsons_integral_is_right_to_the_last_digits(x: float, want: float) -> None:
+    for function in (special.dawsn, phix.jit(special.dawsn)):
+        np.testing.assert_allclose(function(np.array([x, -x])), [want, -want], rtol=7e-16)
+    small = np.array([min(x, 1e30)], np.float32)
+    wide = special.dawsn(small.astype(np.float64)).numpy()
+    np.testing.assert_array_equal(special.dawsn(small), wide.astype(np.float32))
+
+
+def test_dawsons_integral_at_its_ends() -> None:
+    at = np.array([0.0, -0.0, INF, -INF, NAN, 5e-324, 1.5e308])
+    found = special.dawsn(at).numpy()
+    np.testing.assert_array_equal(found, [0, 0, 0, 0, NAN, 5e-324, 0.5 / 1.5e308])
+    np.testing.assert_array_equal(np.signbit(found[:4]), [False, True, False, True])
+
+
 @pytest.mark.parametrize(("a", "x"), [(1e-8, 1e-8), (1e-8, 1e-3), (0.4, 0.049)])
 def test_second_slopes_in_small_shapes(a: float, x: float) -> None:
     """Where a quantile moves by 1 / a^2."""
