@@ -90,6 +90,43 @@ def test_faddeeva() -> None:
     np.testing.assert_allclose(slope(np.float64(0.7)).item(), want, rtol=1e-13)
 
 
+# Values by 60 digits of mpmath, on both sides of where the rule changes its nodes.
+FADDEEVA = [
+    ((0.64 + 1e-09j), complex(0.663915762915973872, 0.553812109633428973)),
+    ((0.1279 + 0.05j), complex(0.931475338386560332, 0.130849600705699605)),
+    ((0.128 + 0.05j), complex(0.931452811217766282, 0.130949774258466723)),
+    ((2 + 1.999j), complex(0.147964598836170436, 0.131246829951724232)),
+    ((2 + 2j), complex(0.147952759512015824, 0.131179717084217854)),
+    ((-1.3 + 0.4j), complex(0.247908253649495952, -0.381907722890442702)),
+    ((0.5 + 6.1j), complex(0.0907219424755305176, 0.00724968974410493699)),
+    ((0.5 + 6.2j), complex(0.0893116431693819438, 0.0070272976381135353)),
+    ((8 + 0.01j), complex(0.0000903060586837622783, 0.0710879960591972406)),
+    ((20 + 3j), complex(0.00415312719818063251, 0.0276195834845868048)),
+    ((1.5 - 0.7j), complex(-0.381702254110163736, 0.587868269708534653)),
+    ((-0.01 - 4.4j), complex(509617077.128085429, -44962425.7706325647)),
+    ((30000000 + 1j), complex(6.26877315053062889e-16, 1.88063194515918658e-8)),
+    ((-1000000000 + 3j), complex(1.69256875064326885e-18, -5.64189583547756282e-10)),
+]
+
+
+@pytest.mark.parametrize(("z", "want"), FADDEEVA)
+def test_faddeeva_is_right_to_the_last_digits(z: complex, want: complex) -> None:
+    for function in (special.wofz, phix.jit(special.wofz)):
+        found = function(np.array([z, -z.conjugate()])).numpy()
+        assert (np.abs(found - [want, want.conjugate()]) <= 3e-15 * abs(want)).all()
+
+
+def test_faddeeva_at_its_ends() -> None:
+    at = np.array(
+        [0, np.inf, complex(0, np.inf), complex(-np.inf, 1), 1e200 + 1e200j, 1e-300 + 1e-300j]
+    )
+    found = special.wofz(at).numpy()
+    np.testing.assert_array_equal(found[:4], [1, 0, 0, 0])
+    np.testing.assert_allclose(found[4], (0.5 + 0.5j) / np.sqrt(np.pi) * 1e-200, rtol=1e-15)
+    np.testing.assert_allclose(found[5], 1, rtol=1e-15)
+    assert np.isnan(special.wofz(np.array([complex(np.nan, 1), complex(1, np.nan)])).numpy()).all()
+
+
 def _harmonic(n: Any, m: Any, theta: Any, phi: Any) -> Any:
     """By SciPy's Legendre functions, whose arguments are older than its sph_harm_y."""
     size = np.abs(m)

@@ -142,52 +142,70 @@ def bessel_jn(z: TensorLike, *, v: int, n_iter: int = 50) -> Tensor:
 
 
 # -- Faddeeva's function --------------------------------------------------------------------------
-_TERMS = 11
-_WIDTH = math.sqrt(math.pi / (_TERMS + 1))
-_MIDDLES = (np.arange(_TERMS + 1) + 0.5) * _WIDTH
-_POINTS = np.arange(1, _TERMS + 1) * _WIDTH
+_TERMS = 12
+_WIDTH = math.sqrt(math.pi / _TERMS)
+_MIDDLES = [((k + 0.5) * _WIDTH) ** 2 for k in range(_TERMS)]
+_POINTS = [((k + 1) * _WIDTH) ** 2 for k in range(_TERMS)]
 
 
-def _sum_of(z: Any, nodes: Any) -> Any:
-    square = ops.unsqueeze(z * z, [-1])
-    return ops.sum((np.exp(-nodes * nodes) + 0j) / (square - (nodes**2 + 0j)), [-1])
+def _chosen(chooses: Any, one: float, other: float) -> Any:
+    return ops.where(chooses, np.float64(one), np.float64(other))
 
 
-def _faddeeva_inside(z: Any) -> Any:
+def _sum_over_nodes(a: Any, b: Any, on_middles: Any) -> tuple[Any, Any]:
+    """The sum of exp(-t^2) / (a + i b - t^2) over the nodes t, its real and its imaginary part."""
+    top: Any = 0.0
+    bottom: Any = 0.0
+    for middle, point in zip(_MIDDLES, _POINTS, strict=True):
+        away = a - _chosen(on_middles, middle, point)
+        bell = _chosen(on_middles, math.exp(-middle), math.exp(-point))
+        share = bell / (away * away + b * b)
+        top, bottom = top + away * share, bottom + share
+    return top, -b * bottom
+
+
+def _faddeeva_inside(x: Any, y: Any, gauss: Any) -> tuple[Any, Any]:
     """The trapezoidal rule for (i / pi) times the integral of exp(-t^2) / (z - t), with what its
     poles leave, on points or middles, of which those are taken that are far from z: M. Al Azah
     and S. Chandler-Wilde, "Computation of the complex error function using modified trapezoidal
-    rules", 2021. For z in the first quadrant.
+    rules", 2021. For z = x + i y in the first quadrant; ``gauss`` are the parts of exp(-z^2).
     """
-    x, y = ops.real(z), ops.imag(z)
-    share = x / _WIDTH
+    share = x * (1 / _WIDTH)
     share = share - ops.floor(share)
-    high = math.pi / _WIDTH
-    plain = y >= ops.maximum(x, high)
     on_middles = (y >= x) | (share < 0.25) | (share > 0.75)
-    turn = 2j * _WIDTH / math.pi
-    from_middles = turn * z * _sum_of(ops.where(on_middles, z, 1j), _MIDDLES)
-    held = ops.where(on_middles, 1j, z)
-    from_points = turn * z * _sum_of(held, _POINTS) + (1j * _WIDTH / math.pi) / held
-    low = y < high  # above it the poles leave nothing
-    safe = ops.where(low, z, 1.0)
-    left = ops.exp(-2j * math.pi / _WIDTH * safe)
-    poles = 2 * ops.exp(-safe * safe) / ops.where(on_middles, 1 + left, 1 - left)
-    found = ops.where(on_middles, from_middles, from_points)
-    return found + ops.where(low & ~plain, poles, 0.0)
+    real, imaginary = _sum_over_nodes((x - y) * (x + y), 2 * x * y, on_middles)
+    factor = 2 * _WIDTH / math.pi
+    at_zero = ops.where(on_middles, 0.0, 0.5 / ops.where(on_middles, 1.0, x * x + y * y))
+    real, imaginary = y * (at_zero - real) - x * imaginary, x * (at_zero + real) - y * imaginary
+    # the poles' part is 2 exp(-z^2) / (1 + e) on middles and 2 exp(-z^2) / (1 - e) on points, with
+    # e = exp(-2 i pi z / width), here over and under 1 / |e|
+    size, angle = ops.exp(-2 * math.pi / _WIDTH * y), 2 * math.pi * share
+    sign = ops.where(on_middles, 1.0, -1.0)
+    c, d = size + sign * ops.cos(angle), -sign * ops.sin(angle)
+    leaves = y < math.pi / _WIDTH
+    part = ops.where(leaves, 2 * size / (c * c + d * d), 0.0)
+    u, v = (ops.where(leaves, g, 0.0) for g in gauss)
+    return factor * real + part * (u * c + v * d), factor * imaginary + part * (v * c - u * d)
 
 
 def _faddeeva(z: Any) -> Any:
     x, y = ops.real(z), ops.imag(z)
-    far = ops.maximum(ops.abs(x), ops.abs(y)) > 1e8
-    first = ops.complex(ops.abs(x), ops.abs(y))
-    held = ops.where(far, 1.0, first)
-    found = ops.where(far, (1j / math.sqrt(math.pi)) / ops.where(far, first, 1.0),
-                      _faddeeva_inside(held))  # fmt: skip
-    found = ops.where(x < 0, ops.conj(found), found)  # w(-conj(z)) = conj(w(z))
-    below = y < 0  # w(z) = 2 exp(-z^2) - w(-z), and -z has the other sign of x, too
-    under = ops.where(below, z, 1.0)
-    return ops.where(below, 2 * ops.exp(-under * under) - ops.conj(found), found)
+    right, high = ops.abs(x), ops.abs(y)
+    height, angle = ops.exp((high - right) * (high + right)), 2 * right * high
+    gauss = height * ops.cos(angle), -height * ops.sin(angle)
+    far = ops.maximum(right, high) > 1e8
+    near = ops.where(far, 1.0, right), ops.where(far, 1.0, high)
+    outer = ops.complex(ops.where(far, right, 1.0), ops.where(far, high, 1.0))
+    limit = (1j / math.sqrt(math.pi)) / outer
+    real, imaginary = (
+        ops.where(far, of(limit), part)
+        for of, part in zip((ops.real, ops.imag), _faddeeva_inside(*near, gauss), strict=True)
+    )
+    # w(-conj(z)) = conj(w(z)); below the real line w(z) = 2 exp(-z^2) - w(-z)
+    below = y < 0
+    real = ops.where(below, 2 * gauss[0] - real, real)
+    imaginary = ops.where(below, imaginary - 2 * gauss[1], imaginary)
+    return ops.complex(real, ops.where(x < 0, -imaginary, imaginary))
 
 
 def _faddeeva_slope(z: Any) -> Any:
