@@ -22,10 +22,10 @@ from phix.primitives.broadcasting import unbroadcast
 from phix.primitives.pointwise import broadcast_shapes
 from phix.primitives.widening import as_dtype, in_float32
 
-_NODES = 48
-_CUT = 40.0  # exp(-_CUT) is nothing beside 1
+# How many nodes, and exp of less which number is nothing beside 1: for float64, for fewer digits.
+_FINE, _COARSE = (48, 40.0), (20, 21.0)
 _NEAR, _SMALL = 2.0, 1.0  # below these the series are used
-_TERMS, _MOST_STEPS = 24, 8
+_TERMS = 24
 # of log gamma(1 + a) = -euler a + zeta(2) a^2 / 2 - zeta(3) a^3 / 3 + ..., on 0 <= a <= 1/2
 _EULER, _ZETA_TERMS = 0.5772156649015329, 46
 # of log gamma(a) far out: 1 / 12 a - 1 / 360 a^3 + 1 / 1260 a^5 - ...
@@ -86,9 +86,8 @@ def _exp_rest(w: Any) -> Any:
     """exp(w) - 1 - w."""
     near = ops.abs(w) < 1
     small = ops.where(near, w, 0.0)
-    series = _horner(small, [1 / math.factorial(k + 2) for k in range(18)])
-    large = ops.where(near, 1.0, w)
-    return ops.where(near, small * small * series, ops.expm1(large) - large)
+    series = _in_halves(small, [1 / math.factorial(k + 2) for k in range(18)])
+    return ops.where(near, small * small * series, ops.exp(w) - (1 + w))
 
 
 def _prefix(a: Any, y: Any) -> Any:
@@ -105,39 +104,61 @@ def _prefix(a: Any, y: Any) -> Any:
     return ops.exp(ops.where(large, far, near))
 
 
-def _reach(a: Any, y: Any, above: Any) -> Any:
-    """Where the exponent is about 40, or somewhat more: bounds from above that improve."""
+@functools.cache
+def gauss(n: int) -> tuple[Any, Any]:
+    """Gauss' nodes on 0 to 1 and their weights, by Newton's steps for the Legendre polynomial as a
+    function of u = 1 - x, in which those next to an end have all their digits."""
+    u = 2 * np.sin(0.5 * math.pi * (np.arange(1, (n + 1) // 2 + 1) - 0.25) / (n + 0.5)) ** 2
+    for _ in range(5):
+        value, change = 1 - u, -u  # P_k and P_k - P_(k - 1)
+        for k in range(1, n):
+            change = (k * change - (2 * k + 1) * u * value) / (k + 1)
+            value = value + change
+        slope = n * (u * value - change) / (u * (2 - u))  # by x; P_(n - 1) = value - change
+        u = u + value / slope
+    weights = 1 / (u * (2 - u) * slope * slope)
+    half = n // 2
+    nodes = np.concatenate([0.5 * u, 1 - 0.5 * u[:half][::-1]])
+    return nodes, np.concatenate([weights, weights[:half][::-1]])
+
+
+def _reach(a: Any, y: Any, above: Any, cut: float) -> Any:
+    """Where the exponent is about ``cut``, or somewhat more: a bound from above, improved."""
     slope = ops.abs(y - a)
-    curve = ops.where(above, 2.0, 4 / 3) * _CUT * y  # of the square alone; a third less below y
-    bound = 2 * _CUT / (slope + ops.sqrt(slope * slope + curve))
-    outer = ops.where(above, bound, (_CUT + y) / a)
-    for _ in range(_MOST_STEPS):
-        up = ops.log1p((_CUT + a * ops.where(above, outer, 0.0)) / y)
-        down = (_CUT - y * ops.expm1(-ops.where(above, 0.0, outer))) / a
-        outer = ops.where(above, up, down)
+    curve = ops.where(above, 2.0, 4 / 3) * cut * y  # of the square alone; a third less below y
+    bound = 2 * cut / (slope + ops.sqrt(slope * slope + curve))
+    up = ops.log1p((cut + a * ops.where(above, bound, 0.0)) / y)
+    down = (cut - y * ops.expm1(-ops.where(above, 0.0, (cut + y) / a))) / a
+    outer = ops.where(above, up, down)
     usable = above | (bound < 1)
     return ops.where(usable, ops.minimum(bound, outer), outer)
 
 
-def _integral(a: Any, y: Any, above: Any) -> Any:
-    """The integral of the module's first lines, above y or below."""
-    dims = (*a.meta.dims, 1)
-    reach = ops.stop_gradient(_reach(a, y, above))
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    v = ops.reshape(reach, dims) * to_tensor(0.5 * (nodes + 1))
-    side = ops.reshape(above, dims)
-    slope, height = ops.reshape(ops.where(above, y - a, a - y), dims), ops.reshape(y, dims)
-    exponent = slope * v + height * _exp_rest(ops.where(side, v, -v))
-    total = ops.sum(ops.exp(-exponent) * to_tensor(0.5 * weights), [len(dims) - 1])
-    return reach * total
+def _integral(a: Any, y: Any, above: Any, rule: tuple[int, float]) -> Any:
+    """The integral of the module's first lines, above y or below; node by node along a first axis,
+    so that all else stays vectors of elements."""
+    count, cut = rule
+    shape = (-1, *(1,) * len(a.meta.dims))
+    nodes, weights = (to_tensor(v.reshape(shape)) for v in gauss(count))
+    reach = ops.stop_gradient(_reach(a, y, above, cut))
+    # Kept, where each node would compute them anew; below y, v is below 0.
+    far, slope, height = ops.optimization_barrier([ops.where(above, reach, -reach), y - a, y])
+    v = ops.unsqueeze(far, [0]) * nodes
+    exponent = ops.unsqueeze(slope, [0]) * v + ops.unsqueeze(height, [0]) * _exp_rest(v)
+    return ops.abs(far) * ops.sum(ops.exp(-exponent) * weights, [0])
 
 
 def _series(a: Any, y: Any) -> Any:
-    """The probability below y: y^a exp(-y) / gamma(a + 1) (1 + y / (a + 1) (1 + y / (a + 2) ..."""
-    total: Any = 1.0
+    """1 + y / (a + 1) (1 + y / (a + 2) (...)), of which y^a exp(-y) / gamma(a + 1) times is the
+    probability below y; as one quotient, with a scale at which its parts stay finite."""
+    scale = 1 / (a + 0.5 * _TERMS)
+    start, step = a * scale, y * scale
+    top: Any = 1.0
+    bottom: Any = 1.0
     for k in range(_TERMS, 0, -1):
-        total = 1 + y / (a + k) * total
-    return _prefix(a, y) / a * total
+        bottom = bottom * (start + k * scale)
+        top = bottom + step * top
+    return top / bottom
 
 
 def _next_to_zero(a: Any, y: Any) -> Any:
@@ -158,26 +179,48 @@ def _at_edges(a: Any, y: Any, inside: Any) -> Any:
     return ops.where(unknown, math.nan, out)
 
 
+def _parts(a: Any, y: Any, short: Any, rule: tuple[int, float]) -> tuple[Any, Any]:
+    """The probability below y and above, by the series where ``short``, else by the integral."""
+    above = y >= a
+    scale = _prefix(a, y)
+    low = scale / a * _series(*(ops.where(short, v, c) for v, c in ((a, 2.0), (y, 1.0))))
+    far_a, far_y = ops.where(short, 6.0, a), ops.where(short, 5.0, y)
+    found = scale * _integral(far_a, far_y, far_y >= far_a, rule)
+    low = ops.where(short, low, ops.where(above, 1 - found, found))
+    return low, ops.where(above & ~short, found, 1 - low)
+
+
+def rule_of(dtype: Any) -> tuple[int, float]:
+    """Nodes and cut of the integral; float32's last digit takes fewer."""
+    return _FINE if dtype == dt.float64 else _COARSE
+
+
+def lower(a: Any, y: Any, rule: tuple[int, float]) -> Any:
+    """The probability below y; of tensors of float64 and of one shape."""
+    inside = (a > 0) & (y > 0) & (a < math.inf) & (y < math.inf)
+    short = (y < _NEAR) & ~((y >= a) & (y >= _SMALL))
+    few, height = ops.where(inside, a, 6.0), ops.where(inside, y, 5.0)
+    edges = 1 - _at_edges(a, y, ops.zeros_like(a))
+    return ops.where(inside, _parts(few, height, short & inside, rule)[0], edges)
+
+
+def upper(a: Any, y: Any, rule: tuple[int, float]) -> Any:
+    """The probability above y; of tensors of float64 and of one shape."""
+    inside = (a > 0) & (y > 0) & (a < math.inf) & (y < math.inf)
+    tiny = inside & (y < _SMALL) & (a <= 0.5)
+    other = inside & ~tiny
+    short = (y < _NEAR) & ~((y >= a) & (y >= _SMALL)) & other
+    outer = _next_to_zero(ops.where(tiny, a, 0.25), ops.where(tiny, y, 0.5))
+    few, height = ops.where(other, a, 6.0), ops.where(other, y, 5.0)
+    found = ops.where(tiny, outer, _parts(few, height, short, rule)[1])
+    return _at_edges(a, y, found)
+
+
 @rules.decompose("gammaincc")
 def gammaincc(x: Any, y: Any) -> Any:
     dims = broadcast_shapes(x.meta.dims, y.meta.dims)
     a, b = (ops.expand(as_dtype(v, dt.float64), dims) for v in (x, y))
-    is_inside = (a > 0) & (b > 0) & (a < math.inf) & (b < math.inf)
-    above = (b >= a) & (b >= _SMALL)
-    tiny = (b < _SMALL) & (a <= 0.5)
-    short = (b < _NEAR) & ~above & ~tiny
-
-    def safe(region: Any, of_a: float, of_y: float) -> tuple[Any, Any]:
-        return ops.where(region & is_inside, a, of_a), ops.where(region & is_inside, b, of_y)
-
-    outer = _next_to_zero(*safe(tiny, 0.25, 0.5))
-    inner = 1 - _series(*safe(short, 2.0, 1.0))
-    far_a, far_y = safe(~(tiny | short), 6.0, 5.0)
-    side = far_y >= far_a
-    integral = _prefix(far_a, far_y) * _integral(far_a, far_y, side)
-    far = ops.where(side, integral, 1 - integral)
-    found = ops.where(tiny, outer, ops.where(short, inner, far))
-    return as_dtype(_at_edges(a, b, found), x.dtype)
+    return as_dtype(upper(a, b, rule_of(x.dtype)), x.dtype)
 
 
 # -- derivatives -------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -350,24 +351,6 @@ def beta(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 # -- the incomplete gamma functions ---------------------------------------------------------------
-def _lower(a: Any, x: Any) -> Any:
-    """The part below x: a series next to 0, elsewhere an integral, above x or below."""
-    inside = (a > 0) & (x > 0) & (a < math.inf) & (x < math.inf)
-    above = (x >= a) & (x >= incomplete._SMALL)
-    short = (x < incomplete._NEAR) & ~above
-
-    def safe(region: Any, of_a: float, of_x: float) -> tuple[Any, Any]:
-        return ops.where(region & inside, a, of_a), ops.where(region & inside, x, of_x)
-
-    near = incomplete._series(*safe(short, 2.0, 1.0))
-    far_a, far_x = safe(~short, 6.0, 5.0)
-    side = far_x >= far_a
-    integral = incomplete._prefix(far_a, far_x) * incomplete._integral(far_a, far_x, side)
-    far = ops.where(side, 1 - integral, integral)
-    edges = 1 - incomplete._at_edges(a, x, ops.zeros_like(a))
-    return ops.where(inside, ops.where(short, near, far), edges)
-
-
 def _density(a: Any, x: Any) -> Any:
     return ops.gamma_density(a, x)
 
@@ -398,8 +381,23 @@ def _near_in_a(a: Any, x: Any) -> Any:
     return before * (total * (ops.log(x) - ops.digamma(a + 1.0)) + slope)
 
 
-_smooth_lower = smooth(_lower, _lower_in_a, _density)
-_smooth_upper = smooth(ops.gammaincc, lambda a, x: -_lower_in_a(a, x), lambda a, x: -_density(a, x))
+def _upper_in_a(a: Any, x: Any) -> Any:
+    return -_lower_in_a(a, x)
+
+
+def _less_density(a: Any, x: Any) -> Any:
+    return -_density(a, x)
+
+
+def _in_as_many_digits(part: Any, in_a: Any, in_x: Any, a: Any, x: Any) -> Any:
+    """By as many nodes as the dtype of the arguments has digits for."""
+    rule = incomplete.rule_of(floats(a, x)[0].dtype)
+    return in_float64(_smooth_parts(part, in_a, in_x, rule), a, x)
+
+
+@functools.cache
+def _smooth_parts(part: Any, in_a: Any, in_x: Any, rule: tuple[int, float]) -> Any:
+    return smooth(lambda a, x: part(a, x, rule), in_a, in_x)
 
 
 @takes()
@@ -411,7 +409,7 @@ def gammainc(a: TensorLike, x: TensorLike) -> Tensor:
     >>> round(phix.scipy.special.gammainc(1.0, 2.0).item(), 5)
     0.86466
     """
-    return in_float64(_smooth_lower, a, x)
+    return _in_as_many_digits(incomplete.lower, _lower_in_a, _density, a, x)
 
 
 @takes()
@@ -423,4 +421,4 @@ def gammaincc(a: TensorLike, x: TensorLike) -> Tensor:
     >>> round(phix.scipy.special.gammaincc(1.0, 2.0).item(), 5)
     0.13534
     """
-    return in_float64(_smooth_upper, a, x)
+    return _in_as_many_digits(incomplete.upper, _upper_in_a, _less_density, a, x)

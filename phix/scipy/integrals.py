@@ -43,10 +43,10 @@ def _expn_far(n: Any, x: Any) -> Any:
     (exp(v) - 1 - v)) over v > 0, up to where the exponent is below -40 in any case."""
     slope = x + (n - 1)
     reach = ops.stop_gradient(2 * _CUT / (slope + ops.sqrt(slope * slope + 2 * _CUT * x)))
-    nodes, weights = np.polynomial.legendre.leggauss(48)
-    v = ops.unsqueeze(reach, [-1]) * (0.5 * (nodes + 1))
+    nodes, weights = incomplete.gauss(48)
+    v = ops.unsqueeze(reach, [-1]) * nodes
     exponent = ops.unsqueeze(slope, [-1]) * v + ops.unsqueeze(x, [-1]) * incomplete._exp_rest(v)
-    return reach * ops.sum(ops.exp(-exponent) * (0.5 * weights), [-1])
+    return reach * ops.sum(ops.exp(-exponent) * weights, [-1])
 
 
 def _expn_near_zero(n: Any, x: Any) -> Any:

@@ -1,0 +1,112 @@
+"""Special functions to their last digits, beside values of many digits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import phix
+from phix.primitives import incomplete_gamma
+from phix.scipy import special
+
+INF, NAN = np.inf, np.nan
+
+
+# Values of Ei by 50 digits of mpmath: on both sides of its zero, at the seams of the fits, far out.
+EI = [
+    (0.3725074107813666, -5.1196989365556847021e-17),
+    (0.3725074107813667, 1.6508643146897011642e-16), (0.3725, -0.00002887418318874596456),
+    (0.47, 0.35373519586905516911), (-0.5, -0.55977359477616081175),
+    (-0.50001, -0.55976146434492318394), (-1.0, -0.21938393439552027368),
+    (-3.0, -0.013048381094197037413), (-40.0, -1.0367732614516569722e-19),
+    (-700.0, -1.4065187662340329228e-307), (1e-300, -690.19831223331217232),
+    (3.0, 9.933832570625416558), (6.0, 85.989762142439204804), (6.001, 86.057028298671722567),
+    (20.0, 25615652.66405658882), (700.5, 2.3905495202385982072e+301),
+    (715.0, 4.6436256703705711004e+307),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("x", "want"), EI)
+def test_exponential_integrals_are_right_to_the_last_digits(x: float, want: float) -> None:
+    np.testing.assert_allclose(special.expi(np.float64(x)).item(), want, rtol=8e-16)
+    np.testing.assert_allclose(phix.jit(special.expi)(np.float64(x)).item(), want, rtol=8e-16)
+    if x < 0:
+        np.testing.assert_allclose(special.exp1(np.float64(-x)).item(), -want, rtol=8e-16)
+
+
+def test_exponential_integrals_at_their_ends() -> None:
+    at = np.array([0.0, -0.0, INF, -INF, NAN, 717.0, -760.0])
+    np.testing.assert_array_equal(special.expi(at), [-INF, -INF, INF, 0.0, NAN, INF, 0.0])
+    np.testing.assert_array_equal(special.exp1(-at), [INF, INF, NAN, 0.0, NAN, NAN, 0.0])
+    for function, want in ((special.expi, np.exp(2) * 0.25), (special.exp1, np.exp(-2) * 0.75)):
+        slope = phix.grad(phix.grad(function))
+        np.testing.assert_allclose(slope(np.float64(2.0)).item(), want, rtol=1e-14)
+
+
+# Values of Dawson's integral by 50 digits of mpmath, at the seams of the fits, too.
+DAWSON = [
+    (1e-09, 1.0000000000000000616e-9), (0.25, 0.23983916356289821236),
+    (0.924, 0.54104421419986621362), (1.2499, 0.49585102876881915811),
+    (1.25, 0.49582707396432611922), (1.2501, 0.49580311523248370302),
+    (2.5, 0.22308372216743548113), (3.9999, 0.12935147973487722238),
+    (4.0, 0.12934800123600511559), (4.0001, 0.12934452293289379076),
+    (6.5, 0.077867818986069871389), (9.0, 0.055905046724350460704), (1e160, 5e-161),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("x", "want"), DAWSON)
+def test_dawsons_integral_is_right_to_the_last_digits(x: float, want: float) -> None:
+    for function in (special.dawsn, phix.jit(special.dawsn)):
+        np.testing.assert_allclose(function(np.array([x, -x])), [want, -want], rtol=7e-16)
+    small = np.array([min(x, 1e30)], np.float32)
+    wide = special.dawsn(small.astype(np.float64)).numpy()
+    np.testing.assert_array_equal(special.dawsn(small), wide.astype(np.float32))
+
+
+def test_dawsons_integral_at_its_ends() -> None:
+    at = np.array([0.0, -0.0, INF, -INF, NAN, 5e-324, 1.5e308])
+    found = special.dawsn(at).numpy()
+    np.testing.assert_array_equal(found, [0, 0, 0, 0, NAN, 5e-324, 0.5 / 1.5e308])
+    np.testing.assert_array_equal(np.signbit(found[:4]), [False, True, False, True])
+
+
+# Of a and x what lies below x and above, by 80 digits of mpmath; at the seams of the regions, too.
+PARTS = [
+    (1.0, 1.0, 0.632120558828557678, 0.367879441171442322),
+    (0.5, 1.999, 0.954445711377583642, 0.0455542886224163581),
+    (0.5, 2.0, 0.954499736103641586, 0.0455002638963584144),
+    (3.0, 1.999, 0.323052913273024864, 0.676947086726975136),
+    (3.0, 2.0, 0.323323583816936541, 0.676676416183063459),
+    (0.01, 1.0, 0.99778376537677201, 0.00221623462322799034),
+    (0.5, 0.999, 0.842493083440506907, 0.157506916559493093),
+    (0.51, 0.999, 0.838580060870073851, 0.161419939129926149),
+    (11.9, 12.5, 0.605462220492210967, 0.394537779507789033),
+    (12.1, 11.0, 0.409199962454704112, 0.590800037545295888),
+    (100.0, 120.0, 0.972136260109479339, 0.0278637398905206615),
+    (5000.0, 4900.0, 0.0779449562265139139, 0.922055043773486086),
+    (100000.0, 100300.0, 0.828636311251207648, 0.171363688748792352),
+    (20.0, 3.0, 8.31442358819169886e-11, 0.999999999916855764),
+]
+
+
+@pytest.mark.parametrize(("a", "x", "below", "above"), PARTS)
+def test_incomplete_gammas_are_right_to_their_digits(
+    a: float, x: float, below: float, above: float
+) -> None:
+    for function, want in ((special.gammainc, below), (special.gammaincc, above)):
+        for run in (function, phix.jit(function)):
+            np.testing.assert_allclose(run(np.float64(a), np.float64(x)).item(), want, rtol=2e-14)
+        few = [np.float32(v) for v in (a, x)]
+        wide = function(*(np.float64(v) for v in few)).item()
+        found = function(*few)
+        assert found.dtype == "float32"
+        np.testing.assert_allclose(
+            found.item(), wide, rtol=6.5e-8
+        )  # half of the last digit is 6e-8
+
+
+@pytest.mark.parametrize("count", [5, 20, 48])
+def test_nodes_of_gauss_make_powers_right(count: int) -> None:
+    nodes, weights = incomplete_gamma.gauss(count)
+    for power in (0, 1, count, 2 * count - 1):
+        np.testing.assert_allclose(np.sum(weights * nodes**power), 1 / (power + 1), rtol=4e-15)
