@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,47 @@ def test_nodes_of_gauss_make_powers_right(count: int) -> None:
     nodes, weights = incomplete_gamma.gauss(count)
     for power in (0, 1, count, 2 * count - 1):
         np.testing.assert_allclose(np.sum(weights * nodes**power), 1 / (power + 1), rtol=4e-15)
+
+
+# Sine and cosine integrals, and Fresnel's sine and cosine, by 60 digits of mpmath.
+WAVES = [
+    (1.0, 0.946083070367183015, 0.337403922900968135),
+    (3.9999, 1.75822205843084084, -0.140965355646150101),
+    (4.0, 1.75820313894905306, -0.140981697886930412),
+    (4.0001, 1.75818421830615787, -0.14099803782717715),
+    (7.5, 1.51068153094338588, 0.11563320323793427),
+    (12.0, 1.50497124152637337, -0.0497800068841136756),
+    (40.0, 1.58698511935478451, 0.019020007896208767),
+    (1000.0, 1.57023312196877122, 0.000826315511090682282),
+]
+FRESNEL = [
+    (1.0, 0.438259147390354766, 0.779893400376822829),
+    (1.4999, 0.697543206655998742, 0.445353573006218861),
+    (1.5, 0.697504960082093013, 0.445261176039821535),
+    (1.5001, 0.697466669971390949, 0.445168797106956114),
+    (3.0, 0.496312998967375036, 0.60572078929768563),
+    (6.25, 0.49542162367354673, 0.449285093458504804),
+    (20.0, 0.484084535925953893, 0.499987334972344388),
+    (100.0, 0.496816901147837553, 0.499999898678817898),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "rows"),
+    [(special.sici, WAVES), (special.fresnel, FRESNEL)],
+    ids=["sici", "fresnel"],
+)
+def test_integrals_of_waves_are_right_to_the_last_digits(function: Any, rows: Any) -> None:
+    x, *wants = np.array(rows).T
+    for run in (function, phix.jit(function)):
+        for found, want in zip(run(x), wants, strict=True):
+            np.testing.assert_allclose(found, want, rtol=2e-15)
+
+
+def test_integrals_of_waves_far_out() -> None:
+    x = np.array([1e17, 1e160, INF])
+    sine, cosine = special.sici(x)
+    np.testing.assert_allclose(sine, np.full(3, np.pi / 2), rtol=1e-15)
+    assert (np.abs(cosine.numpy()) <= 1 / x).all()
+    for part in special.fresnel(np.array([1e160, -1e160, INF, -INF])):
+        np.testing.assert_allclose(part, [0.5, -0.5, 0.5, -0.5], rtol=1e-15)
