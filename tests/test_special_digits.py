@@ -156,3 +156,17 @@ def test_integrals_of_waves_far_out() -> None:
     assert (np.abs(cosine.numpy()) <= 1 / x).all()
     for part in special.fresnel(np.array([1e160, -1e160, INF, -INF])):
         np.testing.assert_allclose(part, [0.5, -0.5, 0.5, -0.5], rtol=1e-15)
+
+
+def test_what_is_no_number_has_no_slopes() -> None:
+    slope = phix.grad(special.exp1)
+    for f in (special.exp1, slope, phix.grad(slope)):
+        assert np.isnan(f(np.float64(-0.5)))
+
+
+def test_incomplete_gamma_functions_of_hardly_anything() -> None:
+    """The part below is 1, the part above a times the exponential integral."""
+    a, x = np.array([5e-324, 1e-310, 1e-300, 1e-20])[:, None], np.array([1e-300, 0.3, 5.0])
+    np.testing.assert_allclose(special.gammainc(a, x), np.ones((4, 3)), rtol=5e-15)
+    above = special.gammaincc(a[2:], x)
+    np.testing.assert_allclose(above, a[2:] * np.array(special.exp1(x)), rtol=2e-14)

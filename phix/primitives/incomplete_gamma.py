@@ -199,7 +199,8 @@ def lower(a: Any, y: Any, rule: tuple[int, float]) -> Any:
     """The probability below y; of tensors of float64 and of one shape."""
     inside = (a > 0) & (y > 0) & (a < math.inf) & (y < math.inf)
     short = (y < _NEAR) & ~((y >= a) & (y >= _SMALL))
-    few, height = ops.where(inside, a, 6.0), ops.where(inside, y, 5.0)
+    # below 1e-20 it is 1, and powers and quotients of what is so small would lose digits
+    few, height = ops.where(inside, ops.maximum(a, 1e-20), 6.0), ops.where(inside, y, 5.0)
     edges = 1 - _at_edges(a, y, ops.zeros_like(a))
     return ops.where(inside, _parts(few, height, short & inside, rule)[0], edges)
 

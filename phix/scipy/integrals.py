@@ -167,7 +167,7 @@ def _exp1(x: Any) -> Any:
 
 
 def _exp1_slope(x: Any) -> Any:
-    held = ops.where(x < 0, math.nan, x)
+    held = x + ops.where(x < 0, math.nan, 0.0)  # NaN, of slopes too
     return -_smooth_expn(ops.zeros_like(held), held)
 
 
