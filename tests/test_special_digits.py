@@ -169,4 +169,4 @@ def test_incomplete_gamma_functions_of_hardly_anything() -> None:
     a, x = np.array([5e-324, 1e-310, 1e-300, 1e-20])[:, None], np.array([1e-300, 0.3, 5.0])
     np.testing.assert_allclose(special.gammainc(a, x), np.ones((4, 3)), rtol=5e-15)
     above = special.gammaincc(a[2:], x)
-    np.testing.assert_allclose(above, a[2:] * np.array(special.exp1(x)), rtol=2e-14)
+    np.testing.assert_allclose(above, a[2:] * np.array(special.exp1(x)), rtol=2e-13)
