@@ -194,8 +194,28 @@ def read_by_list(x: Any) -> Any:
     return ops.stack(list(x))
 
 
-def read_by_float(x: Any) -> Any:
-    return x * (1.0 / x.shape[0])
+def read_by_text_of_a_number(x: Any) -> Any:
+    return x * (2.0 if f"{1 / x.shape[0]}" == "0.2" else 1.0)
+
+
+def read_by_digits_of_a_number(x: Any) -> Any:
+    return x * (2.0 if f"{1 / x.shape[0]:.2f}" == "0.20" else 1.0)
+
+
+def read_by_table_of_numbers(x: Any) -> Any:
+    return x * {1.25: 2.0, 1.5: 4.0}.get(x.shape[0] / 4, 1.0)
+
+
+def read_by_set_of_numbers(x: Any) -> Any:
+    return x * (2.0 if x.shape[0] * 0.5 in {2.5, 3.0} else 1.0)
+
+
+def read_by_class_of_a_number(x: Any) -> Any:
+    return x * (2.0 if isinstance(x.shape[0] ** 0.5 + 1, float) else 1.0)
+
+
+def read_by_class(x: Any) -> Any:
+    return x * (2.0 if isinstance(x.shape[0], int) else 1.0)
 
 
 def read_by_constants(x: Any) -> Any:
@@ -218,14 +238,11 @@ def read_by_shape_text(x: Any) -> Any:
     return x * (2.0 if str(x.shape) == "(5, 3)" else 1.0)
 
 
-def read_by_root(x: Any) -> Any:
-    return x * x.shape[0] ** 0.5
-
-
 READERS = [
-    read_by_table, read_by_set, read_by_text, read_by_shape_text, read_by_root,
+    read_by_table, read_by_set, read_by_text, read_by_shape_text, read_by_class,
     read_by_range, read_by_comparison, read_by_equality, read_by_shapes, read_by_list,
-    read_by_float, read_by_constants,
+    read_by_constants, read_by_text_of_a_number, read_by_digits_of_a_number,
+    read_by_table_of_numbers, read_by_set_of_numbers, read_by_class_of_a_number,
 ]  # fmt: skip
 
 

@@ -155,7 +155,8 @@ class WeakNumber(Weak, ValueTracer):
 class NumberOfSize(WeakNumber):
     """A number made of an unknown size, or the size itself.
 
-    Where the user's code may take the size for a number, it is refused what it asks of its class.
+    Where the user's code may take the size for a number, it is refused the class of this one, its
+    text and its hash, as those of the size are.
     """
 
     __slots__ = ("is_itself", "made_of")
@@ -168,6 +169,22 @@ class NumberOfSize(WeakNumber):
     def __class__(self) -> Any:
         self.made_of.refuse_outside("isinstance")
         return type(self)
+
+    def __hash__(self) -> int:
+        self.made_of.refuse_outside("a hash")
+        return super().__hash__()
+
+    def __repr__(self) -> str:
+        self.made_of.refuse_outside("a text")
+        return super().__repr__()
+
+    def __str__(self) -> str:
+        self.made_of.refuse_outside("a text")
+        return super().__str__()
+
+    def __format__(self, spec: str) -> str:
+        self.made_of.refuse_outside("a text")
+        return super().__format__(spec)
 
     def made(self, value: Any) -> Any:
         return NumberOfSize(self.made_of, value)
