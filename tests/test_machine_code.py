@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import phix
+import phix.numpy as pn
 from phix import ops
 from phix.core import rewrites
 from phix.interpreters.eager import EAGER
@@ -139,6 +140,31 @@ def test_code_that_may_lose_masks_is_compiled_without_the_instructions_that_do(
     ways.clear()
     compiler.object_of("broken", False)  # by the passes that make vectors of lines
     assert ways == [(True, True), (False, True)]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
+@pytest.mark.parametrize("size", [8, 67, 1000])
+def test_bits_of_two_numbers_where_a_mask_holds(dtype: str, size: int) -> None:
+    """LLVM 22 takes those of the first number from the second, in vpternlog under a mask."""
+    draw = np.random.default_rng(5)
+    x, y, z = draw.integers(0, 100, size=(3, size)).astype(dtype)
+    low = np.asarray(15, dtype)
+
+    def mixed(xp: Any, x: Any, y: Any, z: Any) -> tuple[Any, ...]:
+        both = (x & low) | (y & ~low)
+        return xp.where(z < 50, both, x), xp.where(z < 50, both, y), xp.where(z < 50, both, 0)
+
+    for k, want in enumerate(mixed(np, x, y, z)):
+        found = phix.jit(lambda *given, k=k: mixed(pn, *given)[k])(x, y, z)
+        np.testing.assert_array_equal(found.numpy(), want)
+
+
+def test_logic_under_a_mask_is_told_from_other_logic() -> None:
+    """Of memory and of registers; without a mask, and with zeros where a mask does not hold."""
+    for code in ("62f375092506e2", "62838d572564f508e4", "62f3554a25f3b8"):
+        assert compiler.may_mix_operands(b"\x90" + bytes.fromhex(code)) is has_masks()
+    for code in ("62f375082506e2", "62f375892506e2", "62f37508250fc2"):
+        assert not compiler.may_mix_operands(bytes.fromhex(code))
 
 
 @pytest.mark.skipif(not has_masks(), reason="the CPU has no masks")

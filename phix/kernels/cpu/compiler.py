@@ -20,8 +20,10 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from phix.kernels.cpu import objects, units
 from phix.kernels.cpu.level import (
+    LOGIC_UNDER_MASKS,
     SIGNS_OF_VECTORS,
     VECTORS,
+    WITHOUT_MASKS,
     WITHOUT_SIGNS_OF_VECTORS,
     has_masks,
     level,
@@ -150,7 +152,9 @@ def object_of(text: str, is_final: bool) -> bytes:
     """The machine code of a module as an object file."""
     body = _object_for(level().features, text, is_final)
     if may_lose_masks(body):
-        return _object_for(level().features + WITHOUT_SIGNS_OF_VECTORS, text, is_final)
+        body = _object_for(level().features + WITHOUT_SIGNS_OF_VECTORS, text, is_final)
+    if may_mix_operands(body):
+        return _object_for(level().features + WITHOUT_MASKS, text, is_final)
     return body
 
 
@@ -227,6 +231,17 @@ def may_lose_masks(body: bytes) -> bool:
     instruction cannot name, it takes the signs of those from 0 on.
     """
     return has_masks() and re.search(SIGNS_OF_VECTORS, body) is not None
+
+
+def may_mix_operands(body: bytes) -> bool:
+    """Whether machine code has bitwise logic of three vectors that leaves lanes as they are.
+
+    Where a vector is in memory, and not the last one, LLVM 22 puts them into another order, and
+    writes the table of the logic for a wrong one, in two of the six (its VPTERNLOG231 and
+    VPTERNLOG312, swapped): ``where(m, x & 15 | y & ~15, x)`` had bits of ``y`` where those of ``x``
+    belong. Which order it was cannot be seen, nor what was in memory, as loads leave loops later.
+    """
+    return has_masks() and re.search(LOGIC_UNDER_MASKS, body) is not None
 
 
 @contextlib.contextmanager

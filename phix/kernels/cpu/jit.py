@@ -23,7 +23,14 @@ from phix.core import dtypes as dt
 from phix.core.digests import sha256
 from phix.core.records import dataclass, field
 from phix.kernels.cpu import faults, host, objects, runtime
-from phix.kernels.cpu.level import SIGNS_OF_VECTORS, VECTORS, WITHOUT_SIGNS_OF_VECTORS, level
+from phix.kernels.cpu.level import (
+    LOGIC_UNDER_MASKS,
+    SIGNS_OF_VECTORS,
+    VECTORS,
+    WITHOUT_MASKS,
+    WITHOUT_SIGNS_OF_VECTORS,
+    level,
+)
 from phix.kernels.loops import linked
 
 if TYPE_CHECKING:
@@ -87,7 +94,11 @@ FACTS: dict[str, Callable[[], Any]] = {
     "features": lambda: level().features,
     "last cache": lambda: last_cache_bytes(),
     "entry": lambda: ENTRY_VERSION,
-    "vectors": lambda: (VECTORS, SIGNS_OF_VECTORS, WITHOUT_SIGNS_OF_VECTORS),
+    "vectors": lambda: VECTORS,
+    "compiled again": lambda: (
+        (SIGNS_OF_VECTORS, WITHOUT_SIGNS_OF_VECTORS),
+        (LOGIC_UNDER_MASKS, WITHOUT_MASKS),
+    ),
     "objects of Python": lambda: object.__basicsize__,
     "arrays of NumPy": lambda: np.lib.NumpyVersion(np.__version__).major,
 }

@@ -24,6 +24,16 @@ SIGNS_OF_VECTORS = (
 )
 # Features that leave out the instructions which make a mask of the signs of a vector.
 WITHOUT_SIGNS_OF_VECTORS = ",-avx512dq,-avx512bw"
+# vpternlogd and vpternlogq that leave lanes as they are: of the bytes of the prefix, the last one
+# names a mask, and does not say that what is left out is 0.
+LOGIC_UNDER_MASKS = (
+    rb"\x62[\x03\x13\x23\x33\x43\x53\x63\x73\x83\x93\xa3\xb3\xc3\xd3\xe3\xf3]"
+    rb"[\x05\x0d\x15\x1d\x25\x2d\x35\x3d\x45\x4d\x55\x5d\x65\x6d\x75\x7d"
+    rb"\x85\x8d\x95\x9d\xa5\xad\xb5\xbd\xc5\xcd\xd5\xdd\xe5\xed\xf5\xfd]"
+    rb"(?![\x00\x08\x10\x18\x20\x28\x30\x38\x40\x48\x50\x58\x60\x68\x70\x78])[\x00-\x7f]\x25"
+)
+# Features that leave out all instructions with masks.
+WITHOUT_MASKS = ",-avx512f"
 _V2 = frozenset(["cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2"])
 _V3 = _V2 | frozenset(["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"])
 _V4 = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
