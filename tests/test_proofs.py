@@ -14,6 +14,7 @@ import pytest
 import drawn_attributes
 import drawn_windows
 import proofs
+import random_bits
 import random_graphs
 import random_moves
 import random_networks
@@ -31,7 +32,8 @@ DRAWN: dict[str, tuple[Callable[[int], Any], float, int]] = {
     "sizes": (random_sizes.run_draw, 0.1, 2),
     "updates": (random_updates.run_draw, 0.05, 1),
     "states": (random_states.run_draw, 0.05, 1),
-    "windows": (drawn_windows.run_draw, 0.1, 2),
+    "bits": (random_bits.run_draw, 0.05, 1),
+    "windows": (drawn_windows.run_draw, 0.05, 1),
     "attributes": (drawn_attributes.run_draw, 0.1, 2),
 }
 PARTS = [(what, part) for what, (_, _, count) in DRAWN.items() for part in range(count)]
