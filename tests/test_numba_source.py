@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -349,6 +350,26 @@ def test_nothing_is_imported_before_the_text_is_asked_for() -> None:
         "assert 'tanh' in lowered.sections['numba']\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_masks_are_left_to_other_instructions() -> None:
+    """In a new process, as Numba learns of the CPU once: of two programs with bits under masks."""
+    code = (
+        "import numpy as np, phix\n"
+        "from random_bits import Program\n"
+        "for program in map(Program, (34, 351)):\n"
+        "    row = [x[0] for x in program.inputs]\n"
+        "    with np.errstate(all='ignore'):\n"
+        "        wanted = program.run(np, *row)\n"
+        "    with phix.library('numba'):\n"
+        "        found = phix.jit(program)(*row)\n"
+        "    assert all(map(np.array_equal, found, wanted))\n"
+    )
+    root = Path(__file__).parents[1]
+    paths = os.pathsep.join([str(root), str(root / "tests")])
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": paths}
+    )
 
 
 def test_host_steps_are_calls() -> None:

@@ -14,6 +14,7 @@ from phix.core.graph import Equation, Graph
 from phix.core.kernel_context import KernelContext
 from phix.core.places import CPU
 from phix.kernels.cpu import host_steps
+from phix.kernels.cpu.level import WITHOUT_MASKS, has_masks, level
 from phix.kernels.loops import nodes as ir
 from phix.kernels.numba.printed.conditions import equations_of
 from phix.kernels.numba.printed.functions import Reader
@@ -89,6 +90,7 @@ def function_of(module: Module) -> Callable[..., Any]:
 
     Where ``NUMBA_DISABLE_JIT`` is set, Python runs it, and debuggers show its lines.
     """
+    _leave_out_masks()
     file = f"<numba: {module.name} {id(module):x}>"
     linecache.cache[file] = len(module.text), None, module.text.splitlines(True), file
     space: dict[str, Any] = {"__name__": file, "array": _array}
@@ -98,6 +100,15 @@ def function_of(module: Module) -> Callable[..., Any]:
     entry: Callable[..., Any] = space[module.name]
     passed = module.passed
     return (lambda *arrays: entry(*arrays, **passed)) if passed else entry
+
+
+def _leave_out_masks() -> None:
+    """Numba's LLVM mixes up vectors under masks, as ours does (``cpu/level.py``), and nobody looks
+    at its code: it is told of a CPU without them, where it has compiled nothing yet."""
+    import numba
+
+    if numba.config.CPU_FEATURES is None and has_masks():
+        numba.config.CPU_FEATURES = level().features + WITHOUT_MASKS
 
 
 def _array(elements: np.ndarray, dtype: str, dims: tuple[int, ...]) -> np.ndarray:
