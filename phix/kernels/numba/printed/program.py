@@ -107,8 +107,9 @@ def _leave_out_masks() -> None:
     at its code: it is told of a CPU without them, where it has compiled nothing yet."""
     import numba
 
-    if numba.config.CPU_FEATURES is None and has_masks():
-        numba.config.CPU_FEATURES = level().features + WITHOUT_MASKS
+    config: Any = numba.config
+    if config.CPU_FEATURES is None and has_masks():
+        config.CPU_FEATURES = level().features + WITHOUT_MASKS
 
 
 def _array(elements: np.ndarray, dtype: str, dims: tuple[int, ...]) -> np.ndarray:
