@@ -161,6 +161,29 @@ def test_a_loop_over_blocks_of_any_number_is_the_highest_digit(name: str) -> Non
     assert is_one_digit(buffer, I, body, {I: BLOCKS}) is is_digit
 
 
+def tile(size: Expr, most: int) -> Expr:
+    return sc.binary("minimum", size - J * most, number(most))
+
+
+# name -> (an index, how long the J-th tile is, whether I is a digit of it)
+OF_TILES: dict[str, tuple[Expr, Expr, bool]] = {
+    "rows of 64 by 14": (I * 64 + (J * 14 + K), tile(number(64), 14), True),
+    "of any size": (I * N + (J * 14 + K), tile(N, 14), True),
+    "rows too short for the last": (I * 63 + (J * 14 + K), tile(number(64), 14), False),
+    "tiles that overlap": (I * 64 + (J * 13 + K), tile(number(64), 14), False),
+    "of another size": (I * N + (J * 14 + K), tile(M, 14), False),
+}
+
+
+@pytest.mark.parametrize("name", OF_TILES)
+def test_tiles_are_together_as_long_as_what_they_divide(name: str) -> None:
+    linear, length, is_digit = OF_TILES[name]
+    buffer = Buffer("o0", np.dtype("float32"), (), "output")
+    inner = For(K, length, [Store(buffer, (linear,), sc.const(0.0, dt.float32))])
+    body: list[Statement] = [For(J, number(5), [inner])]
+    assert is_one_digit(buffer, I, body, {I: number(32)}) is is_digit
+
+
 # -- programs ------------------------------------------------------------------------------------
 def smoothed(u: Any) -> Any:
     around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]

@@ -203,11 +203,28 @@ def stride_of(
         if following is None:
             return None
         extent = sizes[following] if following in sizes else clamped_extent(following)
-        size = None if extent is None else _most(extent)
+        scale = lower.pop(following)
+        size = None if extent is None else _of_all_tiles(extent, scale, lower) or _most(extent)
         if size is None:
             return None
-        covered = times(lower.pop(following), size)
+        covered = times(scale, size)
     return stride if divides(covered, stride) else None
+
+
+def _of_all_tiles(extent: Expr, scale: Factors, lower: dict[Expr, Factors]) -> Factors | None:
+    """The size that tiles together have, if ``extent`` is that of one of them, whose number is
+    among the terms ``lower``, and taken out of them: the last tile may be shorter."""
+    if extent.fn != "minimum" or extent.args[0].fn != "sub":
+        return None
+    (whole, start), most = extent.args[0].args, factors(extent.args[1])
+    tile, length = start.args if start.fn == "mul" else (None, None)
+    if tile not in lower or most is None or length is not extent.args[1]:
+        return None
+    size = factors(whole)
+    if size is None or lower[tile] != times(scale, most):
+        return None
+    del lower[tile]
+    return size
 
 
 def _most(extent: Expr) -> Factors | None:

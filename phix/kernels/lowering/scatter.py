@@ -215,22 +215,29 @@ def index_put(
     batch: dm.Shape = ()
     for i in indices:
         batch = _broadcast_dims(batch, i.dims)
-    dims = batch + tuple(d for a, d in enumerate(x.dims) if a not in axes)
-    rank = len(batch)
+    # axes before the indexed ones go outermost: what is written to then lies together
+    ahead, rank = min(axes, default=0), len(batch)
+    rest = tuple(d for a, d in enumerate(x.dims) if a not in axes)
+    dims = rest[:ahead] + batch + rest[ahead:]
+
+    def split(idx: Indices) -> tuple[Indices, Indices]:
+        """Indices into ``batch``, and into the axes that are not indexed."""
+        return idx[ahead : ahead + rank], idx[:ahead] + idx[ahead + rank :]
 
     def place(idx: Indices) -> Target:
-        own = {
-            a: (broadcast_element(b, i, batch, idx[:rank]), x.dims[a])
-            for a, i in zip(axes, indices)
-        }
-        return _target(b, mode, len(x.dims), own, idx[rank:])
+        at, others = split(idx)
+        own = {a: (broadcast_element(b, i, batch, at), x.dims[a]) for a, i in zip(axes, indices)}
+        return _target(b, mode, len(x.dims), own, others)
+
+    def read(idx: Indices) -> Element:
+        at, others = split(idx)
+        return broadcast_element(b, value, batch + rest, at + others)
 
     def write(out: Buffer) -> None:
-        _ready(b, dims[rank:], *indices, value)
+        _ready(b, rest, *indices, value)
         if not task.is_covered:
             _computed_before(b, value, x)
         _fill(b, out, x, dims, place, task)
-        read = lambda idx: broadcast_element(b, value, dims, idx)  # noqa: E731
         _each(b, out, dims, place, read, sum_of(out.dtype) if accumulate else None)
 
     return _written(b, task, write, accumulate, dm.product(batch))
