@@ -76,6 +76,7 @@ for _row in (
     ("native_collectives", "fusion", "compiled code calls MPI, where Python had to"),
     ("matrices_in_lanes", "fusion", "small matrices are factored side by side, one a lane"),
     ("sorting_networks", "fusion", "many short rows are sorted side by side, one a lane"),
+    ("sorting_pieces", "fusion", "a long row is sorted in pieces, which threads share"),
     ("vectors_first", "fusion", "what sums and scatters would compute one by one is stored before"),
     ("tiles", "fusion", "loops that read across memory go in tiles"),
     ("merge_copies", "loops", "what is only copied is computed where the copy goes"),

@@ -152,14 +152,21 @@ def _work(body: list[Statement], at_least: bool = False) -> Expr:
     Loops that start anywhere but at 0, as over a part of something longer, may make one turn alone,
     or as many as the part says: ``at_least`` counts that.
     """
-    every = ir.expressions([s for s in body if not isinstance(s, For)])
-    own = len([e for e in every if e.args])
-    total = sc.const(own, dt.int64)
+    own: list[Statement] = []
+    for s in body:
+        if isinstance(s, (ir.If, ir.While)):
+            own.append(ir.Declare(s.condition, s.condition))
+        elif not isinstance(s, For):
+            own.append(s)
+    every = ir.expressions(own)
+    total = sc.const(len([e for e in every if e.args]), dt.int64)
     for s in body:
         if isinstance(s, For):
             is_part = at_least and s.start is not ir.ZERO
             turns = _length_of_part(s) if is_part else _length(s.extent)
             total = total + turns * _work(s.body, at_least)
+        elif isinstance(s, (ir.If, ir.While)):
+            total = total + _work(s.body, at_least)
         elif isinstance(s, ir.LibraryCall):
             total = total + _call(s)
     return total
