@@ -327,7 +327,7 @@ PROGRAMS = {
     "running totals": (lambda x: ops.cumsum(x, 0), [normal(200)]),
     "forces": (forces, [normal(12, 3)]),
     "many short rows": (lambda x: ops.sort(x, 1), [normal(6, 5)]),
-    "a long row": (lambda x: ops.sort(x, 0), [normal(1 << 15)]),
+    "a long row": (lambda x: ops.sort(x, 0), [normal(1 << 17)]),
     "rows of chances": (lambda x: ops.log_softmax(x, 1), [normal(40, 11)]),
     "rows beside a row": (lambda x, b: ops.tanh(x + b), [normal(70, 5), normal(5)]),
     "scan": (

@@ -54,14 +54,13 @@ def _by_blocks(b: Builder, rows: Value, size: dm.DimLike, fill: int, out: Buffer
         assert isinstance(found, Expr)
         return found
 
-    def ends(block: Expr) -> tuple[Expr, Expr]:
-        return block * _BLOCK, _least(block * _BLOCK + _BLOCK, b.dim(length))
+    def length_of(block: Expr) -> Expr:
+        return _least(b.dim(length) - block * _BLOCK, sc.const(_BLOCK, dt.int64))
 
     with b.kernel(), b.loops((count, blocks)) as (row, block):
-        first, last = ends(block)
         (total,) = b.mutable(ZERO)
-        with b.loop(last - first, "reduction") as i:
-            more = sc.cast(_is_true(b, rows, row, first + i), dt.int64)
+        with b.loop(length_of(block), "reduction") as i:
+            more = sc.cast(_is_true(b, rows, row, block * _BLOCK + i), dt.int64)
             b.emit(ir.Assign((total,), (total + more,), True))
         b.store(starts, (row, block), total)
     with b.kernel(), b.loops((count,)) as (row,):
@@ -76,11 +75,15 @@ def _by_blocks(b: Builder, rows: Value, size: dm.DimLike, fill: int, out: Buffer
     with b.kernel(), b.loops((count, blocks), "independent") as (row, block):
         (at,) = b.mutable(start(row, block))
         (end,) = b.mutable(_least(start(row, block + 1), b.dim(size)))
-        (i,) = b.mutable(ends(block)[0])
-        with b.block(lambda body: ir.While(at < end, body)):
-            b.store(out, (row, at), i)
-            more = sc.cast(_is_true(b, rows, row, i), dt.int64)
-            b.emit(ir.Assign((at, i), (at + more, i + 1)))
+        # behind its last true element a block would write where the next one does
+        with (
+            b.loop(length_of(block), "reduction") as i,
+            b.block(lambda body: ir.If(at < end, body)),
+        ):
+            (place,) = b.mutable(block * _BLOCK + i)
+            b.store(out, (row, at), place)
+            more = sc.cast(_is_true(b, rows, row, place), dt.int64)
+            b.emit(ir.Assign((at,), (at + more,)))
 
 
 def _by_turns(b: Builder, rows: Value, size: dm.DimLike, fill: int, out: Buffer) -> None:

@@ -24,7 +24,7 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
 # So many pieces has a row, if it has so many elements or more.
-PIECES, LEAST = 8, 1 << 15
+PIECES, LEAST = 8, 1 << 17
 _DIGITS = 1 << MANY_BITS
 # What is found of the keys of a piece: the least and the largest, bits of any and bits of all.
 _SEEN = ("minimum", "maximum", "or", "and")
