@@ -10,6 +10,7 @@ import pytest
 import phix
 from phix.primitives import incomplete_gamma
 from phix.scipy import special
+from phix.scipy.gamma_ratios import log_ratio
 
 INF, NAN = np.inf, np.nan
 
@@ -170,3 +171,46 @@ def test_incomplete_gamma_functions_of_hardly_anything() -> None:
     np.testing.assert_allclose(special.gammainc(a, x), np.ones((4, 3)), rtol=5e-15)
     above = special.gammaincc(a[2:], x)
     np.testing.assert_allclose(above, a[2:] * np.array(special.exp1(x)), rtol=2e-13)
+
+
+# log |B(a, b)| by 50 digits of mpmath: next to 0, at the seams of 8, huge, negative, next to poles
+BETAS = [
+    (5e-324, 5e-324, 745.133219101941208), (1e-310, 3.0, 713.801378828154165),
+    (1e-200, 1e-190, 460.517018598909137), (0.3, 0.3, 1.79336213156691619),
+    (0.5, 200.5, -2.07741873969828147), (1.0, 1.25, -0.223143551314209756),
+    (2.5, 7.75, -5.05788240468714326), (7.9999, 7.9999, -10.8488035872984941),
+    (8.0, 8.0, -10.848948661710063), (8.0, 7.9999, -10.8488761241818075),
+    (12.5, 10000000000.0, -269.088789119506765), (0.25, 1e+300, -171.405859449855349),
+    (1e+100, 1e+120, -4.70517018598809144e+101), (-0.5, 0.75, 0.180770550217863311),
+    (-0.5, -1.25, 1.61585507550718593), (-7.25, 3.5, -5.02364189868231213),
+    (-1000.25, 0.5, -2.88176264969657824), (-1000.25, -20.125, 98.8937918237582033),
+    (-120.75, 130.5, 31.5387384844551948), (-5e-324, -0.5, 744.440071921381262),
+    (-1e-300, 7.5, 690.775527898213705), (-2.999999, 2.5, 11.0429230552094451),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b", "want"), BETAS)
+def test_betaln_is_right_to_the_last_digits(a: float, b: float, want: float) -> None:
+    for run in (special.betaln, phix.jit(special.betaln)):
+        for p, q in ((a, b), (b, a)):
+            np.testing.assert_allclose(
+                run(np.float64(p), np.float64(q)).item(), want, rtol=7e-16, atol=7e-16
+            )
+
+
+# log(gamma(a + b) / gamma(a)), for a tiny b relatively, too
+RATIOS = [
+    (1e-300, 1e-10, -667.74967696833097), (1e-310, 2.5, -713.516695957681246),
+    (1e-262, 20.25, -563.19318376652262), (0.5, 1e-20, -1.96351002602142337e-20),
+    (3.25, 4.5, 7.08965646520725851), (7.9999, 0.125, 0.252987952879424809),
+    (8.0, 0.125, 0.252989603426295632), (8.0, 40.0, 128.277561276260954),
+    (1e-05, 1e+17, 3.81439465808987763e+18), (10000000000.0, 0.5, 11.5129254649577284),
+    (10000000000.0, 1e-10, 2.30258509298904577e-9), (1e+110, 5e-297, 1.26642180114672513e-294),
+    (1e+300, 2.0, 1381.55105579642741),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b", "want"), RATIOS)
+def test_ratios_of_gammas_are_right_to_the_last_digits(a: float, b: float, want: float) -> None:
+    found = log_ratio(phix.to_tensor(np.float64(a)), phix.to_tensor(np.float64(b)))
+    np.testing.assert_allclose(found.item(), want, rtol=9e-16)

@@ -19,7 +19,8 @@ from phix.scipy.distributions import (
     widened,
 )
 from phix.scipy.entropies import xlog1py, xlogy
-from phix.scipy.gammas import betaln, gammainc, gammaincc, remainder
+from phix.scipy.gamma_ratios import remainder
+from phix.scipy.gammas import betaln, gammainc, gammaincc
 from phix.scipy.incomplete_beta import betainc, betainc_above
 from phix.scipy.integrals import ndtri
 from phix.scipy.smoothness import in_float64, smooth

@@ -15,80 +15,54 @@ from phix.core.tensor import Tensor, TensorLike
 from phix.primitives import incomplete_gamma as incomplete
 from phix.primitives.distributions import _gamma_slope as quantile_slope
 from phix.scipy.entropies import floats
+from phix.scipy.gamma_ratios import HALF_LOG_2PI, TINY, WIDE, log_ratio, series
 from phix.scipy.smoothness import in_float64, smooth
 
-_LARGE = 12.0  # from here on Stirling's series is right
-_SHIFT = 12
-_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-
-
-# -- what Stirling's formula lacks ---------------------------------------------------------------
-def _stirling(a: Any) -> Any:
-    """log gamma(a) less (a - 1/2) log(a) - a + log(2 pi) / 2, for a from 12 on."""
-    inverse = 1 / a
-    return inverse * incomplete._horner(inverse * inverse, incomplete._STIRLING)
-
-
-def remainder(a: Any) -> Any:
-    """What log gamma(a) has beside Stirling's formula, for a > 0."""
-    large = a >= _LARGE
-    few = ops.where(large, 1.0, a)
-    near = ops.lgamma(few) - ((few - 0.5) * ops.log(few) - few + _HALF_LOG_2PI)
-    return ops.where(large, _stirling(ops.where(large, a, _LARGE)), near)
-
-
-# Of twelve factors the first, which may be huge, goes by its own logarithm, others some together:
-# as many as no float64 overflows by.
-_TOGETHER, _MOST = (range(1), range(1, 5), range(5, 9), range(9, _SHIFT)), 1e70
-
-
-def log_ratio(a: Any, b: Any) -> Any:
-    """log(gamma(a + b) / gamma(a)) for a > 0 and b >= 0, right for a tiny b and a huge a too."""
-    small = a < _LARGE
-    wide = ops.where(small, a + _SHIFT, a)
-    found = (wide - 0.5) * ops.log1p(b / wide) + (b * ops.log(wide + b) - b)
-    found = found + _change_of_stirling(wide, b)
-    start, share = ops.where(small, a, 1.0), ops.where(small, ops.minimum(b, _MOST), 0.0)
-    for factors in _TOGETHER:
-        grown: Any = 0.0  # by how much the product of (start + k + share) / (start + k) exceeds 1
-        for k in factors:
-            part = share / (start + float(k))
-            grown = part + grown * (1 + part)
-        found = found - ops.log1p(grown)
-    return found
-
-
-def _change_of_stirling(a: Any, b: Any) -> Any:
-    """Of Stirling's series from a to a + b: c (v^n - u^n) for odd n, u = 1 / a and v = 1 / (a + b),
-    each -b u v times the sum of v^i u^j over i + j = n - 1, in which nothing cancels."""
-    u, v = 1 / a, 1 / (a + b)
-    total, powers, power = incomplete._STIRLING[0], 1.0, u
-    for c in incomplete._STIRLING[1:]:
-        powers = v * v * powers + power * (u + v)
-        total = total + c * powers
-        power = power * (u * u)
-    return -(b * v) * u * total
-
-
 # -- gamma -----------------------------------------------------------------------------------------
+# sin(pi r) / (pi r) on |r| <= 1/2, in r^2; it is right to 5e-18
+_SINE = (
+    1.0, -1.6449340668482264, 0.8117424252833536, -0.19075182412208389, 0.026147847817640922,
+    -0.002346081035170168, 0.00014842878972770888, -6.975851212142348e-06, 2.5303274566671434e-07,
+    -7.114052818770147e-09,
+)  # fmt: skip
+
+
 def _gamma_from_zero(x: Any) -> Any:
-    """gamma(x) for x > 0: (x / e)^x in two factors, and gamma(x + 12) over a product next to 0."""
-    small = x < _LARGE
+    """gamma(x) for x > 0: (x / e)^x in two factors, and gamma(x + 8) over a product next to 0."""
+    small = x < WIDE
     product: Any = 1.0
-    for k in range(_SHIFT):
+    for k in range(WIDE):
         product = product * ops.where(small, x + float(k), 1.0)
-    wide = ops.minimum(ops.where(small, x + float(_SHIFT), x), 200.0)
+    wide = ops.minimum(ops.where(small, x + float(WIDE), x), 200.0)
     power = wide ** (0.5 * wide - 0.25)
-    value = power * (power * ops.exp(_HALF_LOG_2PI - wide + _stirling(wide))) / product
+    value = power * (power * ops.exp(HALF_LOG_2PI - wide + series(1 / wide))) / product
     whole = (x == ops.floor(x)) & (x < 20)
     exact = value + ops.stop_gradient(ops.round(value) - value)  # the slope stays that of value
     return ops.where(whole, exact, value)
 
 
-def _sine_of_pi(x: Any) -> Any:
+def _waves(r: Any) -> Any:
+    """sin(pi r) / pi for |r| <= 1/2."""
+    return r * incomplete._in_halves(r * r, _SINE)
+
+
+def _is_odd(whole: Any) -> Any:
+    return whole != 2 * ops.round(0.5 * whole)
+
+
+def _sine(x: Any) -> Any:
     whole = ops.round(x)
-    sine = ops.sin(math.pi * (x - whole))
-    return ops.where(whole == 2 * ops.round(0.5 * whole), sine, -sine)
+    sine = math.pi * _waves(x - whole)
+    return ops.where(_is_odd(whole), -sine, sine)
+
+
+def _slope_of_sine(x: Any) -> Any:
+    whole = ops.round(x)
+    cosine = math.pi * ops.cos(math.pi * (x - whole))
+    return ops.where(_is_odd(whole), -cosine, cosine)
+
+
+_sine_of_pi = smooth(_sine, _slope_of_sine)
 
 
 def _gamma(x: Any) -> Any:
@@ -217,24 +191,23 @@ def poch(z: TensorLike, m: TensorLike) -> Tensor:
         vanishes = (bottom <= 0) & (bottom == ops.floor(bottom))
         bottom = ops.where(vanishes, 1.0, bottom)
         wide = (ops.abs(top) > 160) | (ops.abs(bottom) > 160)
-        direct = _smooth_gamma(ops.where(wide, 1.0, top)) / _smooth_gamma(
-            ops.where(wide, 1.0, bottom)
-        )
+        # There it is 0, and gamma(z + m) gamma(1 - z) sin(pi z) / pi beside it.
+        few = vanishes & (1 - z < 160) & (z + m < 160)
+        above = _smooth_gamma(ops.where(few, z + m, ops.where(wide, 1.0, top)))
+        below = _smooth_gamma(ops.where(few, 1 - z, ops.where(wide, 1.0, bottom)))
+        direct = above / below
         sign = gammasgn(top) * gammasgn(bottom)
         grows, low = m >= 0, ops.where(m >= 0, bottom, top)
-        above = low > 0
-        size = log_ratio(ops.where(above, low, 1.0), ops.where(grows, m, -m))
+        is_above = low > 0
+        size = log_ratio(ops.where(is_above, low, 1.0), ops.where(grows, m, -m))
         log = ops.where(grows, size, -size)
-        log = ops.where(above, log, ops.lgamma(top) - ops.lgamma(bottom))
+        log = ops.where(is_above, log, ops.lgamma(top) - ops.lgamma(bottom))
         value = ops.where(wide, sign * ops.exp(log), direct)
         odd = m != 2 * ops.floor(0.5 * m)
         value = ops.where(reflected & odd, -value, value)
         sines = _ratio_of_sines(ops.where(mirrored, z, 0.5), ops.where(mirrored, m, 0.0))
         value = ops.where(mirrored, value * sines, value)
-        # There it is 0, and gamma(z + m) gamma(1 - z) sin(pi z) / pi beside it.
-        few = vanishes & (1 - z < 160) & (z + m < 160)
-        own, count = ops.where(few, z, 0.0), ops.where(few, m, 1.0)
-        beside = _smooth_gamma(own + count) * (_smooth_gamma(1 - own) * _sine_of_pi(own) / math.pi)
+        beside = above * (below * _sine_of_pi(ops.where(few, z, 0.0)) / math.pi)
         value = ops.where(vanishes, ops.where(few, beside, 0.0), value)
         at_pole = _is_pole(z + m) & ~_is_pole(z) & ~mirrored
         value = ops.where(at_pole, math.inf, value)
@@ -264,21 +237,73 @@ def multigammaln(a: TensorLike, d: int) -> Tensor:
 
 
 # -- beta ------------------------------------------------------------------------------------------
+# log gamma(2 + u) over u on |u| <= 1/2; right to 4e-18
+_ABOUT_TWO = (
+    0.42278433509846713, 0.32246703342411326, -0.0673523010531956, 0.020580808427780335,
+    -0.007385551028937974, 0.002890510331036772, -0.0011927539009204018, 0.0005096695153484373,
+    -0.00022315497868931946, 9.945767440096764e-05, -4.492371708374659e-05,
+    2.0505584372896933e-05, -9.456338120610123e-06, 4.3847319318293745e-06,
+    -1.9741884532905586e-06, 9.199898075671394e-07, -5.812501250599261e-07, 2.7880013392491846e-07,
+)  # fmt: skip
+# what is below TINY is multiplied by this on its way
+_RAISED, _LOG_RAISED = 2.0**60, 60 * math.log(2)
+
+
 def _betaln(a: Any, b: Any) -> Any:
+    """By gamma(x) gamma(1 - x) = pi / sin(pi x) all are made of arguments above 0: the others
+    take a factor of sines."""
     least, most = ops.minimum(a, b), ops.maximum(a, b)
-    large = least >= _LARGE
-    near = (least > 0) & ~large
-    mixed = (least < 0) & (least + most > 0)
-    start = ops.where(near, most, ops.where(mixed, least + most, 1.0))
-    ratio = log_ratio(start, ops.where(near, least, ops.where(mixed, -least, 0.0)))
-    other = ~(large | near | mixed)
-    rest, total = (ops.where(other, v, 1.0) for v in (most, a + b))
-    ratio = ops.where(other, ops.lgamma(rest) - ops.lgamma(total), ops.where(near, -ratio, ratio))
-    found = ops.lgamma(ops.where(large, 1.0, least)) + ratio
-    p, q = ops.where(large, least, _LARGE), ops.where(large, most, _LARGE)
-    far = (p - 0.5) * ops.log(p / (p + q)) - q * ops.log1p(p / q) - 0.5 * ops.log(q)
-    far = far + _HALF_LOG_2PI + (_stirling(p) + _stirling(q) - _stirling(p + q))
-    return ops.where(large, far, found)
+    total = least + most
+    plain, mixed, both = least > 0, total > 0, most < 0
+    turned = ~plain & (mixed | both)  # it is 1 over B of the others, but for the factor
+    p = ops.where(plain, least, ops.where(turned, 1 - least, most))
+    q = ops.where(both, 1 - most, ops.where(mixed, 1 + total, 1 - total))
+    found = _log_beta(p, ops.where(plain, most, q))
+    r, other = least - ops.round(least), most - ops.round(most)
+    rest = r + other
+    rest = ops.abs(
+        _waves(rest - ops.round(rest))
+    )  # the total has been rounded where poles are near
+    own = ops.abs(_waves(r)) * ops.where(both, 1 - total, 1.0)
+    over = ops.where(mixed, 1 + most, ops.where(both, ops.abs(_waves(other)), 1.0))
+    under = ops.where(mixed, total / most, rest)
+    tiny = ~plain & (ops.minimum(own, over) < TINY)
+    quotient = ops.where(plain, 1.0, ops.where(tiny, _RAISED * own, own) / under * over)
+    factor = ops.where(tiny, ops.log(quotient) - _LOG_RAISED, ops.log(quotient))
+    return ops.where(turned, -found, found) - factor
+
+
+def _log_beta(a: Any, b: Any) -> Any:
+    """log B(a, b) for a and b above 0. The one logarithm is that of a quotient for two large ones,
+    else that of all factors that lead to arguments for which there is a polynomial or a series."""
+    p, q = ops.minimum(a, b), ops.maximum(a, b)
+    far, small = p >= WIDE, q < WIDE
+    wide = ops.where(small, q + float(WIDE), q)
+    u = ops.where(p < 0.5, p, p - ops.floor(p + 0.5))
+    over, under = _factors(p, q, small)
+    tiny = p < TINY
+    under = ops.where(tiny, _RAISED * p, under)
+    log = ops.log(ops.where(far, p, under) / ops.where(far, p + q, over))
+    total = wide + p
+    near = ops.where(tiny, _LOG_RAISED, p + u * incomplete._in_halves(u, _ABOUT_TWO))
+    bits = ops.where(far, HALF_LOG_2PI, near)
+    inverse, v, w = 1 / ops.where(far, p, 1.0), 1 / wide, 1 / total
+    bits = bits + ops.where(far, series(inverse), 0.0) + (series(v) - series(w))
+    found = ops.where(far, p - 0.5, -1.0) * log - (wide - 0.5) * ops.log1p(p / wide)
+    return found - ops.where(far, 0.5, p) * ops.log(total) + bits
+
+
+def _factors(p: Any, q: Any, small: Any) -> tuple[Any, Any]:
+    """What gamma(p) is of gamma(2 + u), p < 8, times gamma(q + 8 + p) / gamma(q + 8) over
+    gamma(q + p) / gamma(q) where q is small: a product, and what it is divided by."""
+    grown, product = p, q  # by how much the product of q + k + p is more than that of q + k
+    for k in range(1, WIDE):
+        here = q + float(k)
+        grown, product = grown * (here + p) + p * product, product * here
+    over = 1 + ops.where(small, grown, 0.0) / ops.where(small, product, 1.0)
+    for k in range(1, WIDE - 1):
+        over = over * ops.where(p >= k + 1.5, p - float(k), 1.0)
+    return over, ops.where(p < 0.5, p * (p + 1), ops.where(p < 1.5, p, 1.0))
 
 
 def _of_first(a: Any, b: Any) -> Any:

@@ -18,7 +18,7 @@ from phix.core import dtypes as dt
 from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.primitives import incomplete_gamma as incomplete
-from phix.scipy.gammas import log_ratio, remainder
+from phix.scipy.gamma_ratios import log_ratio, remainder
 from phix.scipy.smoothness import in_float64, smooth
 
 _SHORT = 0.7  # the series is used for z <= 1/2 and q z below this
