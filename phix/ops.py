@@ -128,7 +128,7 @@ __all__ = [
     "hsigmoid_loss",
     "huber_loss", "huber_loss_grad",
     "i0", "i0_", "i0e",
-    "i1", "i1_", "i1e",
+    "i1", "i1_", "i1e", "i1e_grad",
     "identity_loss", "identity_loss_",
     "im2sequence", "imag", "imag_grad",
     "increment", "increment_", "index_add", "index_add_", "index_put", "index_put_",
@@ -12613,7 +12613,8 @@ def i1_(x: TensorLike) -> Tensor:
 
 _i1e = define(
     "i1e", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
-    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+    backward="i1e_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",)
 )
 def i1e(x: TensorLike) -> Tensor:
     """exp(-abs(x)) * i1(x), elementwise, where the factors overflow and vanish too.
@@ -12622,6 +12623,11 @@ def i1e(x: TensorLike) -> Tensor:
         x: tensor, float.
     """
     return bind(_i1e, (x,), ())
+
+_i1e_grad = define("i1e_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="i1e")
+def i1e_grad(x, out_grad):
+    """Backward of :func:`i1e`."""
+    return bind(_i1e_grad, (x, out_grad), ())
 
 _bessel_ratio = define(
     "bessel_ratio", "(Tensor x, int n)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),

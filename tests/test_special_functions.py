@@ -11,7 +11,7 @@ import pytest
 import phix
 from phix import ops
 
-POINTS = np.array([1e-8, 0.03, 1.0, 4.0, 9.9, 10.1, 19.9, 21.0, 60.0, 400.0, 1e5])
+POINTS = np.array([1e-8, 0.03, 1.0, 4.0, 7.99, 8.01, 9.9, 10.1, 19.9, 21.0, 60.0, 400.0, 1e5])
 
 
 def _scaled(order: int) -> Any:
@@ -45,6 +45,29 @@ def test_bessel_functions_and_their_derivatives(name: str) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-13, err_msg=f"order {order}")
         sign = (-1) ** (order + (name[1] == "1"))
         np.testing.assert_allclose(np.asarray(_slope(f, order)(-points)), sign * found, rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_bessel_functions_to_their_last_digits(name: str) -> None:
+    """On both sides of the seam at 8, up to what overflows, and in float32."""
+    points = np.array([5e-324, 1e-9, 0.5, 2.0, 5.0, 7.0, 7.999, 8.001, 8.5, 11.0, 25.0, 85.0])
+    found = np.asarray(getattr(ops, name)(points))
+    np.testing.assert_allclose(found, [float(EXACT[name](v)) for v in points], rtol=6e-16)
+    few = np.linspace(0, 40, 1500).astype(np.float32)
+    wide = np.asarray(getattr(ops, name)(few.astype(np.float64)))
+    # that of i1e is a product of what is rounded, and others are of three factors
+    some = {"i0e": 6.7e-8, "i1e": 1.2e-7}.get(name, 3e-7)
+    np.testing.assert_allclose(np.asarray(getattr(ops, name)(few)), wide, rtol=some)
+
+
+def test_i1e_where_its_factors_overflow() -> None:
+    x = np.array([9.9e179, 1.1e180, -1e250, 1.7e308])
+    want = np.sign(x) / np.sqrt(2 * np.pi) / np.sqrt(np.abs(x))
+    np.testing.assert_allclose(np.asarray(ops.i1e(x)), want, rtol=1e-15)
+    few = np.array([9e23, 1.1e24, -3e38], np.float32)
+    want = np.sign(few) / np.sqrt(2 * np.pi * np.abs(few.astype(np.float64)))
+    np.testing.assert_allclose(np.asarray(ops.i1e(few)), want, rtol=2e-7)
+    assert np.signbit(np.asarray(ops.i1e(np.array([-np.inf, -0.0])))).all()
 
 
 def test_edges() -> None:

@@ -35,6 +35,7 @@ from phix.primitives.pointwise import SLOPES_AT_X
 from phix.primitives.reduction import restored
 from phix.primitives.scan import before
 from phix.primitives.sorting import taken
+from phix.primitives.special import i1e_slope
 
 
 # -- arithmetic ----------------------------------------------------------------------------------
@@ -235,6 +236,11 @@ def scaled_bessel_jet(x: Series, m: int, n: int) -> Series:
     side = -ops.sign(x[0])
     slope = each(lambda c: side * c, applied(lambda v: ops.scaled_bessel(v, m + 1, n), x[:-1]))
     return integral(ops.scaled_bessel(x[0], m, n), product(slope, rate(x)))
+
+
+@rules.jet("i1e")
+def i1e_jet(x: Series) -> Series:
+    return integral(ops.i1e(x[0]), product(applied(i1e_slope, x[:-1]), rate(x)))
 
 
 @rules.jet("bessel_ratio")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from math import prod
+import math
 from typing import Any
 
 from phix import ops
+from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import AttributeValueError
 from phix.core.meta import MetaTensor
@@ -77,7 +78,7 @@ def bessel_ratio(x: Any, n: int) -> Any:
     """exp(|x|) in two factors, so that nothing overflows that the result does not."""
     size = ops.minimum(ops.abs(x), _OVERFLOWS)
     half = ops.exp(0.5 * size)
-    return ops.scaled_bessel(size, n, n) * half * half / float(prod(range(1, 2 * n, 2)))
+    return ops.scaled_bessel(size, n, n) * half * half / float(math.prod(range(1, 2 * n, 2)))
 
 
 @rules.decompose("bessel_ratio_grad")
@@ -102,14 +103,36 @@ def i0e(x: Any) -> Any:
     return ops.scaled_bessel(x, 0, 0)
 
 
-_FAR = 10.0
+# From here on, by dtype, a part of x is taken: x F would be inf * 0, and goes as x^(-1/2)
+_HUGE = {dt.float32: (1e24, -48), dt.float64: (1e180, -500)}
 
 
 @rules.decompose("i1e")
 @in_float32
 def i1e(x: Any) -> Any:
-    """x F(1, 1), or far out, where x F would be inf * 0, the integral of t = 1 - (1 - t)."""
+    """x F(1, 1)."""
+    limit, power = _HUGE[x.dtype]
+    size = ops.abs(x)
+    huge = size > limit
+    part = ops.where(huge, 2.0**power * x, x)
+    part = ops.where(size == math.inf, ops.copysign(ops.zeros_like(x), x), part)
+    found = part * ops.scaled_bessel(part, 1, 1)
+    return ops.where(huge, 2.0 ** (power // 2) * found, found)
+
+
+_FAR = 10.0
+
+
+@rules.decompose("i1e_grad")
+@in_float32
+def i1e_grad(x: Any, out_grad: Any) -> Any:
+    return out_grad * i1e_slope(x)
+
+
+def i1e_slope(x: Any) -> Any:
+    """That of x F(1, 1), or far out, where it would cancel more with each order, that of the
+    integral of t = 1 - (1 - t), F(0, 0) - F(1, 0)."""
     far = ops.abs(x) > _FAR
     near = ops.where(far, 0.0, x)
-    difference = ops.scaled_bessel(x, 0, 0) - ops.scaled_bessel(x, 1, 0)
-    return ops.where(far, ops.sign(x) * difference, near * ops.scaled_bessel(near, 1, 1))
+    inner = ops.scaled_bessel(near, 1, 1) - ops.abs(near) * ops.scaled_bessel(near, 2, 1)
+    return ops.where(far, ops.scaled_bessel(x, 2, 0) - ops.scaled_bessel(x, 1, 0), inner)
