@@ -214,3 +214,25 @@ RATIOS = [
 def test_ratios_of_gammas_are_right_to_the_last_digits(a: float, b: float, want: float) -> None:
     found = log_ratio(phix.to_tensor(np.float64(a)), phix.to_tensor(np.float64(b)))
     np.testing.assert_allclose(found.item(), want, rtol=9e-16)
+
+
+# At the seams of both formats, and far out
+QUANTILES = [
+    (5e-324, -38.4674056171443463), (1e-300, -37.0470962993611992), (1e-45, -14.145181492523475),
+    (1e-30, -11.4640246884436157), (1e-07, -5.19933758219281694), (0.003, -2.74778138544499284),
+    (0.0749, -1.44023826752796366), (0.0751, -1.43882539275253998), (0.1499, -1.0368623771459265),
+    (0.1501, -1.03600459249215515), (0.25, -0.674489750196081743), (0.4, -0.253347103135799741),
+    (0.499999, -2.50662827456655938e-6),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("p", "want"), QUANTILES)
+def test_quantiles_of_the_normal_distribution_are_right_to_the_last_digits(
+    p: float, want: float
+) -> None:
+    for run in (special.ndtri, phix.jit(special.ndtri)):
+        np.testing.assert_allclose(run(np.float64(p)).item(), want, rtol=3.4e-16)
+    if p > 1e-44:
+        few = np.array([p, 1 - np.float32(p)], np.float32)
+        found, wide = special.ndtri(few).numpy(), special.ndtri(few.astype(np.float64)).numpy()
+        np.testing.assert_allclose(found, wide, rtol=6.1e-8)  # half of the last digit is 6e-8
