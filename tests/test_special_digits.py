@@ -236,3 +236,40 @@ def test_quantiles_of_the_normal_distribution_are_right_to_the_last_digits(
         few = np.array([p, 1 - np.float32(p)], np.float32)
         found, wide = special.ndtri(few).numpy(), special.ndtri(few.astype(np.float64)).numpy()
         np.testing.assert_allclose(found, wide, rtol=6.1e-8)  # half of the last digit is 6e-8
+
+
+# Next to x = y, at the seam, where the quotient overflows
+DIVERGENCES = [
+    (1.0, 1.0000001, 4.99999967250536285e-15), (3.0, 2.9999999999, 1.66666694250495179e-21),
+    (0.75, 0.7500000000006821, 3.10192729707197299e-25), (2.0, 2.9375, 0.168676602179335921),
+    (2.0, 3.0625, 0.210331209378199874), (2.0, 1.34375, 0.139115935332218866),
+    (1e+300, 1.0625e+300, 1.87537818356515096e+297), (1e-300, 1e+300, 1.00000000000000005e+300),
+    (1e+200, 1e-200, 9.20034037197618246e+202), (1.5e+308, 1.25e+308, 2.34823351909319396e+306),
+    (5e-324, 1.0, 1.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("x", "y", "want"), DIVERGENCES)
+def test_kl_div_is_right_to_the_last_digits(x: float, y: float, want: float) -> None:
+    for run in (special.kl_div, phix.jit(special.kl_div)):
+        np.testing.assert_allclose(run(np.float64(x), np.float64(y)).item(), want, rtol=2e-15)
+    if 1e-30 < x < 1e30:
+        few = [np.float32(v) for v in (x, y)]
+        wide = special.kl_div(*(v.astype(np.float64) for v in few)).item()
+        np.testing.assert_allclose(special.kl_div(*few).item(), wide, rtol=6.1e-8)
+
+
+def test_slopes_of_relative_entropies() -> None:
+    """Next to x = y, and where the quotient, or its own slope, has no number."""
+    x = np.array([1.0, 2.0, 1e-300, 3.0, 1e200])
+    y = np.array([1 + 2.0**-40, 7.0, 0.5, 1e-310, 1e-200])
+    ones, none = np.ones_like(x), np.zeros_like(x)
+    with np.errstate(all="ignore"):
+        logs, quotients = np.log(x) - np.log(y), x / y
+        logs[0] = -np.log1p(2.0**-40)
+        rows = (special.kl_div, logs, (y - x) / y), (special.rel_entr, logs + 1, -quotients)
+    for function, in_x, in_y in rows:
+        found = phix.jvp(function, (x, y), (ones, none))[1]
+        np.testing.assert_allclose(found, in_x, rtol=1e-12)
+        found = phix.jvp(function, (x, y), (none, ones))[1]
+        np.testing.assert_allclose(found, in_y, rtol=1e-15)

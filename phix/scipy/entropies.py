@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from phix import ops
+from phix.api.custom import custom_jvp
 from phix.core import dtypes as dt
 from phix.core.conversion import common_dtype, owned_tensor
 from phix.core.errors import DTypeError
@@ -84,7 +85,9 @@ def rel_entr(x: TensorLike, y: TensorLike) -> Tensor:
     [0.0, 0.0, inf]
     """
     (a, b), dtype = in_wide(x, y)
-    return ops.cast(_relative(a, b, ops.zeros_like(a + b)), dtype)
+    known, p, q = _above_zero(a, b)
+    edge = ops.where((a == 0) & (b >= 0), 0.0, ops.full_like(a + b, math.inf))
+    return ops.cast(ops.where(known, p * _log_of_quotient(p, q, dtype), edge), dtype)
 
 
 @takes()
@@ -96,15 +99,59 @@ def kl_div(x: TensorLike, y: TensorLike) -> Tensor:
     [3.0, 0.0, inf]
     """
     (a, b), dtype = in_wide(x, y)
-    return ops.cast(_relative(a, b, b - a), dtype)
+    known, p, q = _above_zero(a, b)
+    more = q - p
+    near = ops.abs(more) < 0.2 * p + 0.2 * q
+    found = p * _log_of_quotient(p, q, dtype) + more
+    found = ops.where(near, _divergence(near, p, q, dtype), found)
+    edge = ops.where((a == 0) & (b >= 0), b - a, math.inf)
+    return ops.cast(ops.where(known, found, edge), dtype)
 
 
-def _relative(a: Any, b: Any, more: Any) -> Any:
+def _above_zero(a: Any, b: Any) -> tuple[Any, Any, Any]:
     known = ((a > 0) & (b > 0)) | ops.isnan(a) | ops.isnan(b)
-    p, q = ops.where(known, a, 1.0), ops.where(known, b, 1.0)
-    edge = (a == 0) & (b >= 0)
+    return known, ops.where(known, a, 1.0), ops.where(known, b, 1.0)
+
+
+_LIFT, _LOG_OF_LIFTS = 2.0**600, 1200 * math.log(2)
+
+
+def _in_range(p: Any, q: Any) -> Any:
+    return ops.log(p / q)
+
+
+def _in_all_ranges(p: Any, q: Any) -> Any:
+    """Quotients of float64 may overflow, or be subnormal."""
     ratio = p / q
-    near = (ratio > 1e-300) & (ratio < 1e300)
-    log = ops.log(ops.where(near, p, 1.0) / ops.where(near, q, 1.0))
-    log = ops.where(near, log, ops.log(p) - ops.log(q))
-    return ops.where(known, p * log + more, ops.where(edge, more, math.inf))
+    low, high = (ratio < 1e-300) & (q < math.inf), (ratio > 1e300) & (p < math.inf)
+    up = ops.where(low, p * _LIFT, ops.where(high, p / _LIFT, p))
+    down = ops.where(low, q / _LIFT, ops.where(high, q * _LIFT, q))
+    log = ops.log(up / down)
+    return ops.where(low, log - _LOG_OF_LIFTS, ops.where(high, log + _LOG_OF_LIFTS, log))
+
+
+def _with_slopes(function: Any) -> Any:
+    """That of the quotient would overflow where those of the logarithm do not."""
+    found: Any = custom_jvp(function)
+    found.defjvp(lambda at, along: (found(*at), along[0] / at[0] - along[1] / at[1]))
+    return found
+
+
+_of_narrow, _of_wide = _with_slopes(_in_range), _with_slopes(_in_all_ranges)
+
+
+def _log_of_quotient(p: Any, q: Any, dtype: Any) -> Any:
+    """Of numbers above 0, which had the dtype given."""
+    return _of_wide(p, q) if dtype == dt.float64 else _of_narrow(p, q)
+
+
+def _divergence(near: Any, p: Any, q: Any, dtype: Any) -> Any:
+    """p log(p / q) - p + q by the series in s = (q - p) / (q + p) of the logarithm, -2 p times that
+    of s + s^3 / 3 + s^5 / 5 + ...: what it starts with and q - p cancel."""
+    half = 0.5 * ops.where(near, q - p, 0.0)
+    s = half / ops.where(near, 0.5 * p + 0.5 * q, 1.0)
+    square = s * s
+    total: Any = 0.0
+    for k in reversed(range(13 if dtype == dt.float64 else 7)):
+        total = total * square + 1 / (2 * k + 3)
+    return 2 * (half * s - ops.where(near, p, 0.0) * (s * square * total))
