@@ -93,6 +93,26 @@ def test_logit_at_its_edges() -> None:
     np.testing.assert_allclose(half, [0, 16 / 3, 0])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_logit_to_its_last_digits(dtype: Any) -> None:
+    tiny = [
+        float(np.finfo(dtype).smallest_subnormal),
+        float(np.finfo(dtype).tiny) / 8,
+        1e-37,
+        1e-20,
+    ]
+    middle = [0.01, 0.2499, 0.25, 0.49, 0.4999999, 0.5000001, 0.6, 0.75, 0.99, 1 - 2.0**-24]
+    x = np.array(tiny + middle, dtype)
+    with mpmath.workdps(40):
+        want = [float(mpmath.log(mpmath.mpf(float(v)) / (1 - mpmath.mpf(float(v))))) for v in x]
+    found = np.asarray(ops.logit(x, eps=0.0)).astype(np.float64)
+    np.testing.assert_allclose(found, want, rtol=1.1 * float(np.finfo(dtype).eps))
+    zeros = np.asarray(ops.logit(np.array([0.0, -0.0, 0.5], dtype), eps=0.0))
+    np.testing.assert_array_equal(zeros, [-np.inf, -np.inf, 0])
+    slope = phix.derivative(lambda v: ops.logit(v, eps=0.0), order=1)(dtype(1e-35))
+    np.testing.assert_allclose(slope.item(), 1e35, rtol=2e-7)
+
+
 def test_activations_at_their_edges() -> None:
     x = np.array([np.inf, -np.inf, np.nan, 0.0, -800.0, 1e-9])
     mish = np.asarray(ops.mish(x, 20.0))

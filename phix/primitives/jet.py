@@ -35,7 +35,7 @@ from phix.primitives.pointwise import SLOPES_AT_X
 from phix.primitives.reduction import restored
 from phix.primitives.scan import before
 from phix.primitives.sorting import taken
-from phix.primitives.special import i1e_slope
+from phix.primitives.special import i1e_slope, logit_grad
 
 
 # -- arithmetic ----------------------------------------------------------------------------------
@@ -236,6 +236,13 @@ def scaled_bessel_jet(x: Series, m: int, n: int) -> Series:
     side = -ops.sign(x[0])
     slope = each(lambda c: side * c, applied(lambda v: ops.scaled_bessel(v, m + 1, n), x[:-1]))
     return integral(ops.scaled_bessel(x[0], m, n), product(slope, rate(x)))
+
+
+@rules.jet("logit")
+def logit_jet(x: Series, eps: float) -> Series:
+    """By its own slope: those of the quotient that it is made of overflow where it does not."""
+    slope = applied(lambda v: logit_grad(v, ops.ones_like(v), eps), x[:-1])
+    return integral(ops.logit(x[0], eps), product(slope, rate(x)))
 
 
 @rules.jet("i1e")

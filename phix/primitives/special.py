@@ -21,16 +21,25 @@ def logit_attrs(x: MetaTensor, eps: float) -> Any:
     return (eps,)
 
 
+# Quotients by what is below the first overflow: they are taken of 2 to the second times as much
+_TINY = {dt.float32: (1e-38, 40), dt.float64: (1e-307, 64)}
+
+
 @rules.decompose("logit")
 @in_float32
 def logit(x: Any, eps: float) -> Any:
-    """About 1/2 it is 2 atanh(2 x - 1), 2 x - 1 being exact; elsewhere the logarithm is not 0."""
+    """By the smaller part m, of which 1 - 2 m is exact about 1/2: log(1 + (1 - 2 m) / m) less or
+    more; of a tiny m, of which that overflows, a multiple."""
     rest = 1 - x
     if eps:  # each is brought in by itself, for 1 - (1 - eps) is not eps
         x, rest = ops.clip(x, eps, 1 - eps), ops.clip(rest, eps, 1 - eps)
-    central = (x > 0.25) & (x < 0.75)
-    inner = 2 * ops.atanh(2 * ops.where(central, x, 0.5) - 1)
-    return ops.where(central, inner, ops.log(x / rest))
+    limit, power = _TINY[x.dtype]
+    above = x >= 0.5
+    part = ops.where(above, rest, x)
+    tiny = (part >= 0) & (part < limit)
+    size = ops.log1p((1 - 2 * part) / ops.where(tiny, 2.0**power * ops.abs(part), part))
+    size = ops.where(tiny, size + power * math.log(2), size)
+    return ops.where(above, size, -size)
 
 
 @rules.decompose("logit_grad")
