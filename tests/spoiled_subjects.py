@@ -773,6 +773,11 @@ TRAINING: dict[str, Row] = {
     "scipy.integrate.simpson": (phix.scipy.integrate.simpson, {
         "y": (VECTOR, "Tensor"), "x": (VECTOR, "Tensor"), "*": (None, ""), "dx": (1.0, "any"),
         "axis": (0, "int")}),
+    "scipy.integrate.odeint": (phix.scipy.integrate.odeint, {
+        "func": (lambda y, t: -y, "function"), "y0": (VECTOR, "Tensor"),
+        "t": ([0.0, 0.5], "Tensor"), "args": ((), "any"), "*": (None, ""),
+        "tfirst": (False, "bool"), "rtol": (1e-3, "any"), "atol": (1e-3, "any"),
+        "h0": (0.1, "any"), "hmax": (0.5, "any"), "mxstep": (99, "int")}),
     "scipy.cluster.vq.vq": (phix.scipy.cluster.vq.vq, {
         "obs": (X, "Tensor"), "code_book": (X, "Tensor"), "check_finite": (True, "bool")}),
     "scipy.spatial.transform.Rotation.from_quat": (

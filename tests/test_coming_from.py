@@ -56,6 +56,9 @@ WANTED: dict[str, Any] = {
     "x.logsumexp()": np.log(E.sum()),
     'phix.scipy.linalg.solve(m, v, assume_a="pos")': np.linalg.solve(M, V),
     "phix.scipy.sparse.linalg.cg(m, v, tol=1e-12)[0]": np.linalg.solve(M, V),
+    "phix.scipy.integrate.odeint(lambda y, t, a: -a * y, v, [0.0, 1.0], (0.5,), "
+    "rtol=1e-12, atol=1e-12)": (
+        np.exp([[0.0], [-0.5]]) * V),
     "phix.ops.sin(x)": np.sin(X),
     "x.at[0].add(1.0)": X + np.array([[1.0], [0], [0]]),
     'x.at[np.array([0, 9])].set(1.0, mode="drop")': np.vstack([np.ones_like(X[:1]), X[1:]]),
