@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from collections.abc import Iterator
 from typing import Any
 
@@ -177,3 +178,32 @@ def test_a_size_that_is_not_known_is_an_operand_under_each_default(default: str)
     with phix.default_dtype(default):
         found = phix.jit(filled, input_spec=[phix.spec(["n"], default)])(pn.ones(5))
     assert [x.tolist() for x in found] == [[5, 5], [5.0] * 5, [5, 2], [1.0] * 5]
+
+
+# -- what has a dtype of its own -------------------------------------------------------------------
+# Data that numbers of NumPy's, or buffers, say the dtype of -> what it is.
+DECLARED: dict[str, tuple[Any, str]] = {
+    "a number in a list": ([np.float64(0.1)], "float64"),
+    "beside Python's": ([np.float32(0.1), 0.5, 1], "float32"),
+    "nested": ([[0.5, 0.25], (np.float64(0.1), 2)], "float64"),
+    "several": ([np.float16(0.5), np.float32(0.1)], "float32"),
+    "rows": ([np.array([0.1, 0.2]), [1, 2]], "float64"),
+    "rows of several": ([np.ones(2, "f"), np.ones(2)], "float64"),
+    "complex": ([np.complex64(1j), np.float64(0.1)], "complex128"),
+    "beside complex": ([np.float64(0.1), 1j], "complex128"),
+    "an array": (array("d", [0.1]), "float64"),
+    "bytes of one": (memoryview(np.array([0.1])), "float64"),
+    "ints": ([np.uint8(1), 0.5], "float32"),
+    "Python's": ([[0.1], [1]], "float32"),
+    "Python's, complex": ([0.1, 1j], "complex64"),
+}
+
+
+@pytest.mark.parametrize("name", DECLARED)
+@pytest.mark.parametrize("make", [phix.to_tensor, pn.asarray, ops.conj])
+def test_floats_of_others_in_lists_keep_their_digits(name: str, make: Any) -> None:
+    data, dtype = DECLARED[name]
+    found = make(data)
+    wanted = np.asarray(data).astype(dtype)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, wanted.conj() if make is ops.conj else wanted)

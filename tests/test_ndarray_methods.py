@@ -21,6 +21,7 @@ pytestmark = pytest.mark.unoptimised
 X = np.array([[0.3, -1.25, 2.5, 0.75], [1.5, 0.125, -0.5, 3.0], [-2.0, 0.9, 1.1, -0.7]])
 CUBE = np.arange(24.0).reshape(2, 3, 4) / 7.0
 INTS = np.array([[3, -1, 2, 0], [5, 0, -4, 1]])
+BYTES = np.array([[250, 3], [7, 99]], np.uint8)
 MASK = np.array([[True, False, True, True], [False, True, True, False], [True] * 4])
 Z = X[:2, :2] + 1j * X[1:, 2:]
 Calls = list[tuple[Any, Callable[[Any], Any]]]
@@ -78,8 +79,9 @@ DIFFERENTIABLE: dict[str, Calls] = {
 }  # fmt: skip
 OTHER: dict[str, Calls] = {
     "sum": [(INTS, lambda x: x.sum()), (INTS.astype(np.int32), lambda x: x.sum(0)),
-            (MASK, lambda x: x.sum(1)), (INTS, lambda x: x.sum(dtype=np.float32))],
-    "prod": [(INTS, lambda x: x.prod(0))],
+            (MASK, lambda x: x.sum(1)), (INTS, lambda x: x.sum(dtype=np.float32)),
+            (BYTES, lambda x: x.sum()), (BYTES, lambda x: x.sum(0))],
+    "prod": [(INTS, lambda x: x.prod(0)), (BYTES, lambda x: x.prod())],
     "mean": [(INTS, lambda x: x.mean(dtype="float64")),
              (MASK, lambda x: x.mean(0, dtype="float64"))],
     "var": [(INTS, lambda x: x.var(dtype="float64")), (Z, lambda x: x.var())],

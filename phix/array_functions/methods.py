@@ -61,11 +61,12 @@ class ArrayMethods:
         self: Shaped, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
         initial: Any = None, where: Any = None, *, keepdim: bool = False,
     ) -> Tensor:  # fmt: skip
-        """The sum along axes, of all elements where there is no axis; ints to int64."""
+        """The sum along axes, of all elements where there is no axis; ints to 64 bits."""
         keep: Any = keepdims or keepdim
         if (axis is None or axis.__class__ is int) and dtype is out is initial is where is None:
-            return bind(_SUM, (self,), (axis, None, keep))
-        if isinstance(dtype, TRUTHS):
+            if self.dtype.kind != "u":
+                return bind(_SUM, (self,), (axis, None, keep))
+        elif isinstance(dtype, TRUTHS):
             keep, dtype = dtype, None
         no_out("sum", out)
         found: Tensor = reductions.sum(only_where(self, where, 0), axis, dtype, keepdims=keep)
@@ -75,7 +76,7 @@ class ArrayMethods:
         self: Shaped, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
         initial: Any = None, where: Any = None, *, keepdim: bool = False,
     ) -> Tensor:  # fmt: skip
-        """The product along axes, of all elements where there is no axis; ints to int64."""
+        """The product along axes, of all elements where there is no axis; ints to 64 bits."""
         keep: Any = keepdims or keepdim
         if isinstance(dtype, TRUTHS):
             keep, dtype = dtype, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache, wraps
+from functools import lru_cache, reduce, wraps
 from typing import Any, TypeVar
 
 import ml_dtypes
@@ -155,7 +155,8 @@ def _no_array(data: Any) -> ArgumentError:
 def _array(data: Any) -> np.ndarray:
     """Anything array-like as a plain array, which may share its memory.
 
-    Python lists and scalars become bool, int64, or of the default float or complex dtype.
+    Python lists and scalars become bool, int64, or of the default float or complex dtype, unless
+    there are NumPy's among them, which have a dtype of their own, as buffers do.
     """
     if isinstance(data, np.ndarray):
         array = data
@@ -172,11 +173,23 @@ def _array(data: Any) -> np.ndarray:
         if "numpy.ma" in sys.modules and isinstance(data, (list, tuple)):
             data = [plain_array(v) if isinstance(v, np.ma.MaskedArray) else v for v in data]
         array = _of_python(data)
-        if array.dtype == np.float64:
-            array = array.astype(dt.default_float())
-        elif array.dtype == np.complex128:
-            array = array.astype(dt.default_complex())
+        is_wide = array.dtype in (np.float64, np.complex128)
+        if is_wide and isinstance(data, (list, tuple, *_NUMBERS)):
+            own = dt.real_dtype(_declared(data) or dt.default_float())
+            array = array.astype(dt.complex_dtype(own) if array.dtype.kind == "c" else own)
     return plain_array(array)
+
+
+def _declared(data: Any) -> np.dtype | None:
+    """The dtype in which floats of NumPy's among nested lists meet; None where there are none."""
+    if not isinstance(data, (list, tuple)):
+        dtype = getattr(data, "dtype", None)
+        is_ours = isinstance(dtype, np.dtype) and dt.kind(dtype) in ("float", "complex")
+        return dtype if is_ours else None
+    if {float, int, bool, complex}.issuperset(set(map(type, data))):
+        return None
+    found = [dtype for v in data if (dtype := _declared(v)) is not None]
+    return reduce(dt.promote, found) if found else None
 
 
 def _tensor(data: Any, place: Place | None, keep: bool) -> Any:
