@@ -503,3 +503,28 @@ def test_whether_all_elements_agree_is_a_tensor_where_values_are_not_known(names
 
     for f in (heron, phix.jit(heron), phix.vmap(heron)):
         np.testing.assert_allclose(f(phix.to_tensor([2.0, 9.0])), [2**0.5, 3], 1e-6)
+
+
+# -- sizes that are not known ----------------------------------------------------------------------
+# What NumPy's namespace, or that of phix, makes of two vectors of any sizes.
+OF_ANY_SIZE: dict[str, Callable[[Any, Any, Any], Any]] = {
+    **{f"correlate, {mode}": lambda np, a, v, m=mode: np.correlate(a, v, m)
+       for mode in ("full", "same", "valid")},
+    **{f"convolve, {mode}": lambda np, a, v, m=mode: np.convolve(a, v, m)
+       for mode in ("full", "same", "valid")},
+    **{name: lambda np, a, v, n=name: getattr(np, n)(a.shape[0] - 1) * 1.0
+       for name in ("bartlett", "blackman", "hamming", "hanning")},
+    "kaiser": lambda np, a, v: np.kaiser(v.shape[0] + a.shape[0] - 2, 3.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_ANY_SIZE)
+def test_one_program_serves_all_sizes(name: str) -> None:
+    function = OF_ANY_SIZE[name]
+    specs = [phix.spec(["n"], "float64"), phix.spec(["m"], "float64")]
+    compiled = phix.jit(lambda a, v: function(phix.numpy, a, v), input_spec=specs)
+    for n, m in itertools.product((1, 2, 3, 6), (1, 2, 3, 5)):
+        a, v = RNG.standard_normal(n), RNG.standard_normal(m)
+        wanted = function(np, a, v)
+        for found in (compiled(a, v), function(phix.numpy, a, v)):
+            np.testing.assert_allclose(found, wanted, atol=1e-6, err_msg=f"{n}, {m}")

@@ -406,6 +406,17 @@ def test_a_negative_seed_is_that_of_its_bits():
     assert phix.random.key(phix.to_tensor(-1)).tolist() == [2**32 - 1] * 2
 
 
+def test_one_program_draws_any_number_of_choices() -> None:
+    p = phix.to_tensor([0.2, 0.3, 0.5])
+
+    def draw(x: Any) -> Any:
+        return phix.random.choice(phix.random.key(0), 3, [x.shape[0]], p=p)
+
+    compiled = phix.jit(draw, input_spec=[phix.spec(["n"])])
+    for n in (0, 1, 7):
+        assert compiled(phix.zeros([n])).tolist() == draw(phix.zeros([n])).tolist()
+
+
 @pytest.mark.parametrize(
     ("p", "replace", "words"),
     [

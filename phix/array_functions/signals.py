@@ -13,6 +13,7 @@ from phix.array_functions.numpy_arguments import default_float, floating, given,
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.axes import axes_of, axis_of
+from phix.core.dims import Dim
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.expectations import expect
 
@@ -53,9 +54,9 @@ def _convolved(name: str, a: Any, v: Any, mode: str, is_turned: bool) -> Any:
     found = _every_sum(long, short)
     if mode == "full":
         return found
-    # of what is turned, the middle depends on which is the longer one, which must be known
-    is_other = is_turned and bool(n < m)
-    start = (few - 1) // 2 if not is_other else few // 2
+    # of what is turned, the middle depends on which is the longer one
+    is_other = dm.minimum(dm.maximum(m - n, 0), 1) if is_turned else 0
+    start = (few - 1 + is_other) // 2
     return found[start : start + more]
 
 
@@ -90,41 +91,40 @@ def _sums(x: Any, y: Any) -> Any:
 
 
 # -- windows -------------------------------------------------------------------------------------
-def _window(name: str, doc: str, shape: Callable[[Any, int], Any]) -> Function:
+def _from_end_to_end(count: Any) -> Any:
+    """2 k / (M - 1) - 1 for k below M; 0 where there is but one."""
+    count = dm.maximum(count if isinstance(count, Dim) else int(count), 0)
+    last = ops.full((), count - 1, dt.int64)
+    part = 2 * ops.arange(0, count, 1, dt.int64) - last
+    return part.astype(dt.float64) / ops.maximum(last, 1).astype(dt.float64)
+
+
+def _window(name: str, doc: str, shape: Callable[[Any], Any]) -> Function:
     """A window of a function of 2 k / (M - 1) - 1, from -1 to 1."""
 
     def window(M: Any) -> Any:
-        count = int(M)
-        if count < 1:
-            return ops.full((0,), 0.0, default_float())
-        if count == 1:
-            return ops.full((1,), 1.0, default_float())
-        part = ops.arange(1 - count, count, 2, dt.int64).astype(dt.float64) / (count - 1)
-        return shape(part, count).astype(default_float())
+        return shape(_from_end_to_end(M)).astype(default_float())
 
     window.__name__ = window.__qualname__ = name
     window.__doc__ = doc
     return window
 
 
-bartlett = _window("bartlett", "The triangular window.", lambda t, _: 1 - ops.abs(t))
+bartlett = _window("bartlett", "The triangular window.", lambda t: 1 - ops.abs(t))
 hanning = _window("hanning", "0.5 + 0.5 cos(pi t) for t from -1 to 1.",
-                  lambda t, _: 0.5 + 0.5 * ops.cos(math.pi * t))  # fmt: skip
+                  lambda t: 0.5 + 0.5 * ops.cos(math.pi * t))  # fmt: skip
 hamming = _window("hamming", "0.54 + 0.46 cos(pi t) for t from -1 to 1.",
-                  lambda t, _: 0.54 + 0.46 * ops.cos(math.pi * t))  # fmt: skip
+                  lambda t: 0.54 + 0.46 * ops.cos(math.pi * t))  # fmt: skip
 blackman = _window(
     "blackman", "0.42 + 0.5 cos(pi t) + 0.08 cos(2 pi t) for t from -1 to 1.",
-    lambda t, _: 0.42 + 0.5 * ops.cos(math.pi * t) + 0.08 * ops.cos(2 * math.pi * t),
+    lambda t: 0.42 + 0.5 * ops.cos(math.pi * t) + 0.08 * ops.cos(2 * math.pi * t),
 )  # fmt: skip
 
 
 def kaiser(M: Any, beta: Any) -> Any:
     """i0(beta * sqrt(1 - t ** 2)) / i0(beta) for t from -1 to 1."""
-    count = int(M)
     size = beta if isinstance(beta, (int, float)) else tensor(beta)
-    if count <= 1:
-        return ops.full((max(count, 0),), 1.0, default_float())
-    part = ops.arange(1 - count, count, 2, dt.int64).astype(dt.float64) / (count - 1)
+    part = _from_end_to_end(M)
     at = (
         ops.full((), size, dt.float64) if isinstance(size, (int, float)) else size.astype("float64")
     )

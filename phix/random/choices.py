@@ -219,7 +219,7 @@ def _places(key: Any, size: Any, dims: Any, count: Any, replace: bool, p: Any) -
     if not dt.is_float(chances.dtype):
         chances = ops.cast(chances, dt.default_float())
     if isinstance(chances, Tensor):
-        _check_chances(chances.host, min(count, 1) if replace else count)
+        _check_chances(chances.host, dm.minimum(count, 1) if replace else count)
     if not replace:
         scores = ops.log(chances) + gumbel(key, chances.meta.dims, chances.dtype)
         return ops.topk(scores, count)[1]
