@@ -379,3 +379,26 @@ def test_a_number_is_put_where_a_mask_of_the_whole_holds_also_in_lanes() -> None
         phix.grad(lambda x, c: (x.at[x > 0].multiply(c) ** 2).sum(), argnums=1), (0, None)
     )
     np.testing.assert_allclose(slopes(phix.to_tensor(x), 3.0), 6 * np.where(x > 0, x * x, 0).sum(1))
+
+
+# What puts a bool where a mask holds, and NumPy's name of it.
+OF_BOOLS: dict[str, Any] = {
+    "set": lambda x, value: np.full_like(x, value), "add": np.logical_or,
+    "multiply": np.logical_and, "max": np.maximum, "min": np.minimum,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize("name", OF_BOOLS)
+def test_bools_are_put_where_a_mask_holds_in_each_lane(name: str, value: bool) -> None:
+    rng = np.random.default_rng(0)
+    x, mask = (rng.random((2, 3, 4)) < 0.5 for _ in range(2))
+    wanted = np.where(mask, OF_BOOLS[name](x, value), x)
+
+    def put(x: Any, mask: Any) -> Any:
+        return getattr(x.at[mask], name)(value)
+
+    for function in (put, phix.jit(put), phix.vmap(put), phix.jit(phix.vmap(put))):
+        found = function(phix.to_tensor(x), phix.to_tensor(mask))
+        assert found.dtype == bool
+        np.testing.assert_array_equal(found, wanted)

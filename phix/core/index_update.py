@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # What combines an element with its new value, where no element is indexed twice.
 _COMBINED = {"mul": "multiply", "amax": "maximum", "amin": "minimum"}
+_OF_BOOLS = {"add": "logical_or", "mul": "logical_and", "amax": "logical_or", "amin": "logical_and"}
 
 
 class How(TypedDict, total=False):
@@ -172,15 +173,13 @@ def _is_mask_of_number(x: TensorBase, index: Any, values: Any, reduce: str) -> b
     """Whether one number is put where a mask of the whole tensor holds."""
     if values.ndim or not isinstance(index, TensorBase) or index.dtype != dt.bool_:
         return False
-    if x.dtype == dt.bool_ and reduce != "assign":
-        return False
     dims = x.meta.dims
     return index.ndim == len(dims) > 0 and all(map(dm.same, index.meta.dims, dims))
 
 
 def _put_where(x: TensorBase, mask: Any, value: Any, reduce: str) -> Any:
     """A choice, of which the size of nothing depends on the mask: each lane of a batch has one."""
-    op = {"add": "add", **_COMBINED}.get(reduce)
+    op = (_OF_BOOLS if x.dtype == dt.bool_ else {"add": "add", **_COMBINED}).get(reduce)
     return call_op("where", mask, call_op(op, x, value) if op else value, x)
 
 
