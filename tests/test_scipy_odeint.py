@@ -39,6 +39,10 @@ def lorenz(xp: Any) -> Callable[..., Any]:
     )
 
 
+def decay(y: Any, t: Any) -> Any:
+    return -y
+
+
 def forced(xp: Any) -> Callable[..., Any]:
     return lambda y, t: -3.0 * y + xp.cos(5.0 * t)
 
@@ -119,6 +123,27 @@ def test_what_cannot_be_reached_is_nan() -> None:
     assert np.isnan(odeint(lambda y, t: y * math.nan, np.ones(1), [0.0, 1.0])[1])
     mixed = phix.jit(lambda t: odeint(forced(pn), np.ones(1), t))(np.array([0.0, 1.0, 0.5]))
     assert np.isnan(mixed[1:]).all()
+
+
+def test_steps_are_counted_anew_from_each_time() -> None:
+    start, times = np.ones(1), [0.0, 1.0, 2.0, 2.0]
+    ends = [odeint(decay, start, times[:2], mxstep=k)[1].item() for k in range(1, 20)]
+    needed = 1 + np.isfinite(ends).tolist().index(True)
+    found = odeint(decay, start, times, mxstep=needed)[:, 0]
+    np.testing.assert_allclose(found, np.exp(-np.array(times)), rtol=1e-7)
+    assert np.isfinite(odeint(decay, start, times, mxstep=10**12)).all()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    ("dtype", "begin", "tolerance"), [("float32", 1e4, 5e-6), ("float64", 1e12, 1e-7)]
+)
+def test_times_far_from_0(dtype: Any, begin: float, tolerance: float, sign: int) -> None:
+    """They are rounded: steps are as long as the times between them."""
+    t = np.array([begin, begin + 1, begin + 2], dtype)
+    for solve in (odeint, phix.jit(odeint, static_argnums=0)):
+        found = solve(lambda y, t: -sign * y, np.ones(1, dtype), sign * t)
+        np.testing.assert_allclose(found[:, 0], np.exp([0.0, -1.0, -2.0]), rtol=tolerance)
 
 
 @pytest.mark.parametrize("end", [1.0, -1.0])

@@ -216,7 +216,7 @@ class _Solver:
         hmax: Any, mxstep: int,
     ) -> None:  # fmt: skip
         self.slope, self.times, self.end = slope, times, times[-1]
-        self.rtol, self.atol, self.mxstep = rtol, atol, mxstep
+        self.rtol, self.atol, self.mxstep = rtol, atol, min(mxstep, 2**31 - 1)
         self.longest = math.inf if hmax is None else float(hmax)
         self.direction = ops.where(self.end < times[0], -1.0, ops.ones_like(self.end))
 
@@ -248,11 +248,10 @@ class _Solver:
         def is_before(at: _Progress) -> Any:
             return ((time - at.time) * self.direction > 0) & (at.tried < self.mxstep)
 
-        stuck = at.tried >= self.mxstep
-        at = at._replace(tried=ops.where(stuck, at.tried, 0))
         at = while_loop(is_before, self._step, at)
         y = _between(at.curve, (time - at.begin) / at.taken)
         is_there = (time - at.time) * self.direction <= 0
+        at = at._replace(tried=ops.cast(ops.where(is_there, 0, self.mxstep), dt.int32))
         return at, [ops.where(is_there, v, math.nan) for v in y]
 
     def _step(self, at: _Progress) -> _Progress:
@@ -261,7 +260,9 @@ class _Solver:
         length = ops.minimum(ops.maximum(at.length, shortest), self.longest)
         is_last = length >= rest
         length = stop_gradient(ops.where(is_last, rest, length))
-        h = length * self.direction
+        after = ops.where(is_last, self.end, at.time + length * self.direction)
+        # times far from 0 are rounded, and y is to be at those that they are rounded to
+        h = stop_gradient(after - at.time)
         slopes, y = [at.slope], at.y
         for weights, c in zip(A, C):
             y = _stepped(at.y, h, weights, slopes)
@@ -269,7 +270,7 @@ class _Solver:
         error = self._error(h, slopes, at.y, y)
         good = error <= 1
         new = _Progress(
-            ops.where(is_last, self.end, at.time + h), y, slopes[-1], length,
+            after, y, slopes[-1], length,
             at.time, h, _curve(h, slopes, at.y, y), at.tried,
         )  # fmt: skip
         kept = pytrees.map(lambda a, b: ops.where(good, a, b), new, at)
