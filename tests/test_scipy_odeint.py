@@ -193,6 +193,17 @@ def test_derivatives_by_all_that_goes_in() -> None:
     np.testing.assert_allclose(forward, END / START - SUM * END + sum(slopes), rtol=1e-8)
 
 
+def test_times_equal_to_the_first_have_slopes() -> None:
+    def end(begin: Any, t: Any) -> Any:
+        return odeint(decay, np.ones(1), pn.stack([begin, t]))[-1, 0]
+
+    for at in (2.0, 0.0):
+        slopes = phix.grad(end, argnums=(0, 1))(np.float64(at), np.float64(at))
+        np.testing.assert_allclose(slopes, [1.0, -1.0])
+    slope = phix.grad(lambda t: odeint(decay, np.ones(1), pn.stack([t - t, t, t - t + 3]))[1, 0])
+    np.testing.assert_allclose(slope(np.float64(0.0)), -1.0)
+
+
 def test_derivatives_of_higher_order() -> None:
     def by_k(k: Any) -> Any:
         return end(ARGS[0], k, ARGS[2])

@@ -233,7 +233,8 @@ class _Solver:
             length,
             time,
             ops.ones_like(time),
-            [y, *[none] * 4],
+            # along the slope: times equal to the first have one too
+            [y, slope, *[none] * 3],
             ops.full((), 0, dt.int32),
         )
         later = self.times[1:]
