@@ -273,3 +273,14 @@ def test_slopes_of_relative_entropies() -> None:
         np.testing.assert_allclose(found, in_x, rtol=1e-12)
         found = phix.jvp(function, (x, y), (none, ones))[1]
         np.testing.assert_allclose(found, in_y, rtol=1e-15)
+
+
+def test_rel_entr_next_to_equal_numbers_keeps_its_digits() -> None:
+    x = np.array([22.77193621308571, 0.2124798013342082, 0.3, 7.0, 1e-300, 1e308])
+    y = np.array(
+        [22.771936213085713, 0.21247980133420827, np.nextafter(0.3, 1.0), 7.5, 1e-300, 1e308]
+    )
+    exact = x * np.log1p((x - y) / y)
+    np.testing.assert_allclose(special.rel_entr(x, y), exact, rtol=1e-14)
+    slopes = phix.grad(lambda x, y: special.rel_entr(x, y).sum(), argnums=(0, 1))(x, y)
+    np.testing.assert_allclose(slopes, [np.log(x / y) + 1, -x / y], rtol=1e-14)

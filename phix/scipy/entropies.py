@@ -87,7 +87,11 @@ def rel_entr(x: TensorLike, y: TensorLike) -> Tensor:
     (a, b), dtype = in_wide(x, y)
     known, p, q = _above_zero(a, b)
     edge = ops.where((a == 0) & (b >= 0), 0.0, ops.full_like(a + b, math.inf))
-    return ops.cast(ops.where(known, p * _log_of_quotient(p, q, dtype), edge), dtype)
+    found = p * _log_of_quotient(p, q, dtype)
+    if dtype == dt.float64:  # next to x = y the quotient has rounded away what the logarithm is of
+        near = (ops.abs(q - p) < 0.1 * p + 0.1 * q) & (p > 1e-290) & (p < 1e290)
+        found = ops.where(near, _divergence(near, p, q, dtype) - (q - p), found)
+    return ops.cast(ops.where(known, found, edge), dtype)
 
 
 @takes()
