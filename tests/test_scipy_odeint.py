@@ -244,10 +244,57 @@ def test_gradients_of_a_network_that_moves_points() -> None:
         assert abs(found[at].item() - (sides[0] - sides[1]) / 2e-5) < 1e-6 * np.abs(found).max()
 
 
+@pytest.mark.parametrize("first", [0.0, 0.3])
+def test_derivatives_by_times_go_to_order_two(first: float) -> None:
+    """y' = -y has y(t) = exp(t0 - t), and every derivative by t and t0 is y, or -y; y' = t y has
+    another one by t0 than by t."""
+
+    def falling(t0: Any, t: Any) -> Any:
+        return odeint(lambda y, t: -y, np.ones(()), pn.stack([t0, t]), rtol=1e-10, atol=1e-10)[1]
+
+    def rising(t0: Any, t: Any) -> Any:
+        return odeint(lambda y, t: t * y, np.ones(()), pn.stack([t0, t]), rtol=1e-10, atol=1e-10)[1]
+
+    t0, t = np.array(first), np.array(1.3)
+    by_t, by_t0 = (lambda v: falling(t0, v)), (lambda v: falling(v, t))
+    size = math.exp(first - 1.3)
+    for order in (1, 2):
+        by_t, by_t0 = phix.grad(by_t), phix.grad(by_t0)
+        np.testing.assert_allclose(phix.jit(by_t)(t), (-1) ** order * size, rtol=1e-6)
+        np.testing.assert_allclose(phix.jit(by_t0)(t0), size, rtol=1e-6)
+    y = math.exp((1.3**2 - first**2) / 2)
+    wanted = [[(first**2 - 1) * y, -first * 1.3 * y], [-first * 1.3 * y, (1.3**2 + 1) * y]]
+    found = phix.jit(phix.hessian(rising, (0, 1)))(t0, t)
+    np.testing.assert_allclose([[v.item() for v in row] for row in found], wanted, 1e-5, 1e-5)
+
+
+def test_steps_that_are_given_up_leave_no_nan_in_gradients() -> None:
+    """A tank that drains: the root has no value where a step goes too far."""
+
+    def level(k: Any, y0: Any, t: Any) -> Any:
+        return odeint(lambda y, t: -k * pn.sqrt(y), y0, t)[1]
+
+    # y = (1 - k t / 2)^2
+    for t in (1.0, 1.9, 1.99):
+        args = np.array(1.0), np.array(1.0), np.array([0.0, t])
+        rest = 1 - t / 2
+        np.testing.assert_allclose(level(*args), rest**2, atol=1e-7)
+        by_k, by_y0 = phix.jit(phix.grad(level, (0, 1)))(*args)
+        np.testing.assert_allclose([by_k, by_y0], [-rest * t, rest], atol=1e-5)
+
+
+@pytest.mark.parametrize("fast", [1e14, 1e18])
+def test_fast_equations_in_single_precision(fast: float) -> None:
+    t = np.array([0.0, 1 / fast], np.float32)
+    found = odeint(lambda y, t: -fast * y, np.ones(1, np.float32), t)
+    np.testing.assert_allclose(found[1], math.exp(-1), rtol=1e-5)
+
+
 # -- errors ----------------------------------------------------------------------------------------
 ONE = np.ones(1)
 REFUSED: list[tuple[Callable[[], Any], type[PhixError], str]] = [
     (lambda: odeint(forced(pn), ONE, [0.0, 2.0, 1.0]), ArgumentError, "ascend or descend.*sort"),
+    (lambda: odeint(forced(pn), ONE, np.array([2, 3, 1], "u1")), ArgumentError, "ascend"),
     (lambda: odeint(forced(pn), ONE, [[0.0], [1.0]]), ShapeError, r"times \[n\]"),
     (lambda: odeint(forced(pn), ONE, []), ShapeError, "n from 1"),
     (lambda: odeint(forced(pn), ONE, 1.0), ShapeError, r"times \[n\]"),

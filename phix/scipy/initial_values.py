@@ -11,7 +11,7 @@ import numpy as np
 
 from phix import ops
 from phix.api.control_flow import scan, while_loop
-from phix.api.custom import stop_gradient
+from phix.api.custom import custom_jvp, stop_gradient
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import holds_tensors, owned_tensor, stacked, values_of
@@ -88,8 +88,9 @@ def odeint(
     Steps are Dormand and Prince's, of order 5, each as long as its error allows; times between
     their ends are read off a polynomial of order 4. So it is for equations that are not stiff. All
     is loops of phix: it runs inside ``jit``, under ``vmap`` over starts and parameters, and has
-    derivatives of any order by y0, t and whatever ``func`` uses. They are those of the steps that
-    were taken, whose lengths count as given; going backward keeps all steps.
+    derivatives of any order by y0 and whatever ``func`` uses, and by t to the second order: higher
+    ones are those of the polynomial. They are those of the steps that were taken, whose lengths
+    count as given; going backward keeps all steps.
 
     Args:
         func: of y, a tree as y0, the time, and ``args``, to dy/dt, a tree as y0. Of one tensor it
@@ -202,8 +203,9 @@ def _times(t: Any, y: Leaves) -> Any:
 
 
 def _check_order(t: np.ndarray) -> None:
-    steps = np.diff(t) if t.ndim == 1 else np.zeros(0)
-    if t.dtype.kind in "iuf" and not (np.all(steps >= 0) or np.all(steps <= 0)):
+    is_plain = t.ndim == 1 and t.dtype.kind in "iuf"
+    steps = np.diff(t.astype(np.float64)) if is_plain else np.zeros(0)
+    if not (np.all(steps >= 0) or np.all(steps <= 0)):
         raise ArgumentError(f"odeint: t must ascend or descend, found {t}; sort it")
 
 
@@ -215,42 +217,36 @@ class _Solver:
         self, slope: Callable[[Leaves, Any], Leaves], times: Any, rtol: float, atol: float,
         hmax: Any, mxstep: int,
     ) -> None:  # fmt: skip
-        self.slope, self.times, self.end = slope, times, times[-1]
+        self.slope, self.times, self.begin = slope, times, times[0]
+        # when steps are taken is settled, but that all of them come later where the first time does
+        self.fixed = stop_gradient(times)
+        self.shift, self.end = self.begin - self.fixed[0], self.fixed[-1]
         self.rtol, self.atol, self.mxstep = rtol, atol, min(mxstep, 2**31 - 1)
         self.longest = math.inf if hmax is None else float(hmax)
-        self.direction = ops.where(self.end < times[0], -1.0, ops.ones_like(self.end))
+        self.direction = ops.where(self.end < self.fixed[0], -1.0, ops.ones_like(self.end))
 
     def solve(self, y: Leaves, h0: Any) -> Leaves:
         """The leaves of y at all times, [n, ...]."""
-        time = self.times[0]
-        slope = self.slope(y, time)
+        time = self.fixed[0]
+        slope = self.slope(y, self.begin)
         length = ops.full_like(time, h0) if h0 else self._first_length(y, slope, time)
-        none = [ops.zeros_like(v) for v in y]
-        begin = _Progress(
-            time,
-            y,
-            slope,
-            length,
-            time,
-            ops.ones_like(time),
-            # along the slope: times equal to the first have one too
-            [y, slope, *[none] * 3],
-            ops.full((), 0, dt.int32),
-        )
-        later = self.times[1:]
-        _, found = scan(self._reach, begin, later)
-        in_order = ops.all((later - self.times[:-1]) * self.direction >= 0)
+        none, count = [ops.zeros_like(v) for v in y], ops.full((), 0, dt.int32)
+        curve = [y, slope, *[none] * 3]  # times equal to the first have a slope, too
+        begin = _Progress(time, y, slope, length, time, ops.ones_like(time), curve, count)
+        _, found = scan(self._reach, begin, self.times[1:])
+        in_order = ops.all((self.fixed[1:] - self.fixed[:-1]) * self.direction >= 0)
         found = [ops.where(in_order, v, math.nan) for v in found]
         return [ops.concat([ops.unsqueeze(a, [0]), b], 0) for a, b in zip(y, found)]
 
-    def _reach(self, at: _Progress, time: Any) -> tuple[_Progress, Leaves]:
+    def _reach(self, at: _Progress, asked: Any) -> tuple[_Progress, Leaves]:
         """As many steps as it takes to a time, and y there."""
+        time = stop_gradient(asked)
 
         def is_before(at: _Progress) -> Any:
             return ((time - at.time) * self.direction > 0) & (at.tried < self.mxstep)
 
         at = while_loop(is_before, self._step, at)
-        y = _between(at.curve, (time - at.begin) / at.taken)
+        y = _between(at.curve, (asked - self.shift - at.begin) / at.taken)
         is_there = (time - at.time) * self.direction <= 0
         at = at._replace(tried=ops.cast(ops.where(is_there, 0, self.mxstep), dt.int32))
         return at, [ops.where(is_there, v, math.nan) for v in y]
@@ -260,26 +256,30 @@ class _Solver:
         shortest = _SHORTEST * float(np.finfo(at.time.dtype).eps) * ops.abs(at.time)
         length = ops.minimum(ops.maximum(at.length, shortest), self.longest)
         is_last = length >= rest
-        length = stop_gradient(ops.where(is_last, rest, length))
+        length = ops.where(is_last, rest, length)
         after = ops.where(is_last, self.end, at.time + length * self.direction)
         # times far from 0 are rounded, and y is to be at those that they are rounded to
-        h = stop_gradient(after - at.time)
-        slopes, y = [at.slope], at.y
-        for weights, c in zip(A, C):
-            y = _stepped(at.y, h, weights, slopes)
-            slopes.append(self.slope(y, at.time + c * h))
+        h = after - at.time
+        slopes, y = stop_gradient(self._stages(*stop_gradient((at.y, at.slope)), at.time, h))
         error = self._error(h, slopes, at.y, y)
         good = error <= 1
-        new = _Progress(
-            after, y, slopes[-1], length,
-            at.time, h, _curve(h, slopes, at.y, y), at.tried,
-        )  # fmt: skip
+        # a step that is given up may have left where the equation holds, and have no derivative
+        like = self._stages(at.y, at.slope, at.time + self.shift, ops.where(good, h, 0.0))
+        slopes, y = pytrees.map(_like, (slopes, y), like)
+        curve = _curve(h, slopes, at.y, y)
+        new = _Progress(after, y, slopes[-1], length, at.time, h, curve, at.tried)
         kept = pytrees.map(lambda a, b: ops.where(good, a, b), new, at)
         is_stuck = ~good & (length <= shortest)
-        tried = ops.where(is_stuck, self.mxstep, at.tried + 1)
-        return kept._replace(
-            length=self._next_length(length, error), tried=ops.cast(tried, dt.int32)
-        )
+        tried = ops.cast(ops.where(is_stuck, self.mxstep, at.tried + 1), dt.int32)
+        return kept._replace(length=self._next_length(length, error), tried=tried)
+
+    def _stages(self, y: Leaves, slope: Leaves, time: Any, h: Any) -> tuple[list[Leaves], Leaves]:
+        """The slopes of a step, and y behind it."""
+        slopes, after = [slope], y
+        for weights, c in zip(A, C):
+            after = _stepped(y, h, weights, slopes)
+            slopes.append(self.slope(after, time + c * h))
+        return slopes, after
 
     def _error(self, h: Any, slopes: list[Leaves], before: Leaves, after: Leaves) -> Any:
         """The error of a step over what is allowed; NaN where there is one in y."""
@@ -296,14 +296,13 @@ class _Solver:
         total: Any = 0.0
         for v, *ys in zip(values, *of):
             scale = functools.reduce(ops.maximum, [ops.abs(y) for y in ys])
-            total = total + ops.sum(
-                ops.cast((ops.abs(v) / (self.atol + self.rtol * scale)) ** 2, self.end.dtype)
-            )
-        return ops.sqrt(total / sum(v.size for v in values))
+            share = ops.cast(ops.abs(v) / (self.atol + self.rtol * scale), dt.float64)
+            total = total + ops.sum(share * share)  # in float64: squares may be huge
+        return ops.cast(ops.sqrt(total / sum(v.size for v in values)), self.end.dtype)
 
     def _first_length(self, y: Leaves, slope: Leaves, time: Any) -> Any:
         """That of Hairer, Norsett and Wanner, II.4: by how fast y moves, and how that changes."""
-        rest = ops.abs(self.end - time)
+        y, slope, rest = *stop_gradient((y, slope)), ops.abs(self.end - time)
         d0, d1 = self._size(y, y), self._size(slope, y)
         slow = (d0 < 1e-5) | (d1 < 1e-5)
         first = ops.where(slow, 1e-6, 0.01 * d0 / ops.where(slow, 1.0, d1))
@@ -316,7 +315,18 @@ class _Solver:
         second = (0.01 / ops.where(flat, 1.0, most)) ** 0.2
         second = ops.where(flat, ops.maximum(1e-6, 1e-3 * first), second)
         found = ops.minimum(100 * first, second)
-        return stop_gradient(ops.where(ops.isfinite(found), found, first))
+        return stop_gradient(ops.where(found > 0, found, first))
+
+
+@custom_jvp
+def _like(value: Any, other: Any) -> Any:
+    """A value, with the derivatives of another one that it is."""
+    return value
+
+
+@_like.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    return _like(*primals), tangents[1]
 
 
 def _stepped(y: Leaves, h: Any, weights: tuple[float, ...], slopes: list[Leaves]) -> Leaves:
