@@ -95,7 +95,7 @@ class TensorMethods:
         *,
         keepdim: bool = False,
     ) -> Tensor:
-        """The sum along axes, of all elements where there is no axis; ints to int64."""
+        """The sum along axes, of all elements where there is no axis; ints to 64 bits."""
     def prod(
         self,
         axis: Any = None,
@@ -107,7 +107,7 @@ class TensorMethods:
         *,
         keepdim: bool = False,
     ) -> Tensor:
-        """The product along axes, of all elements where there is no axis; ints to int64."""
+        """The product along axes, of all elements where there is no axis; ints to 64 bits."""
     def mean(
         self,
         axis: Any = None,
