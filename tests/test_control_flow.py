@@ -160,6 +160,7 @@ CASES = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("wrap", [lambda f: f, phix.jit], ids=["eager", "jit"])
 def test_values_and_derivatives(name: str, wrap: Any) -> None:
@@ -177,6 +178,7 @@ def test_values_and_derivatives(name: str, wrap: Any) -> None:
         np.testing.assert_allclose(mixed.numpy(), second(x).numpy(), rtol=1e-10)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("wrap", [lambda f: f, phix.jit], ids=["eager", "jit"])
 def test_vmap_is_a_loop(name: str, wrap: Any) -> None:

@@ -79,6 +79,7 @@ def drawn(rng: np.random.Generator) -> tuple[Any, Any, dict[str, Any]]:
     return dims, (groups * each, per_group, *kernel), {**attrs, "groups": groups}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("seed", "is_known"), [*((n, True) for n in range(24)), *((n, False) for n in range(6))]
 )
@@ -108,6 +109,7 @@ def same_paddings(sizes: Any, kernel: Any, strides: Any, dilations: Any) -> tupl
     return tuple(found)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(24))
 def test_gradients_where_paddings_are_what_the_places_need(seed: int) -> None:
     """Of small images, too, which a step of 2 and more visits in one place."""

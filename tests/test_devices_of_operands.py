@@ -79,6 +79,7 @@ ARRAYS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_functions_of_arrays(name: str) -> None:
     function, of_numpy = ARRAYS[name]
@@ -112,6 +113,7 @@ def test_derivatives_and_loops(name: str) -> None:
 OPTIMISERS = ("sgd", "adam", "adamw", "lion", "lamb", "adafactor", "adadelta", "rprop", "lbfgs")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_optimisers(name: str) -> None:
     x = on(A.astype(np.float32))

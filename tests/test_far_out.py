@@ -39,7 +39,7 @@ def tails(name: str, dtype: str) -> np.ndarray:
     return found[(density > 1e-36) & (density < 1e36) & (np.abs(found) < 1e36)]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", CLOSE)
 @pytest.mark.parametrize("name", OF_PART)
 def test_slopes_in_tails_are_densities(name: str, dtype: str) -> None:

@@ -306,6 +306,7 @@ def test_control_flow_to_order_four(name: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.prove)])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_stacks_of_transformations(name: str, part: int) -> None:

@@ -316,6 +316,7 @@ def test_passes_keep_what_a_program_computes(name: str) -> None:
     _proved(name)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_passes_of_large_programs_keep_it(name: str) -> None:
     """What only pays for large programs, with all inputs given away."""
@@ -434,6 +435,7 @@ def test_passes_keep_programs_of_strided_inputs(name: str) -> None:
     _proved(name, contiguous=False)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(20))
 def test_passes_keep_random_graphs(seed: int) -> None:
     program = random_graphs.draw_program(1000 + seed)

@@ -27,7 +27,7 @@ OF_THEIR_PARTS = (
     "vmap", "jit", "jit_unknown", "strided", "round_trip", "decompose", "unknown_meta", "shapes",
     "empty", "reshaped",
 )  # fmt: skip
-TURNS = 3
+TURNS = 4
 # All samples always, with what it leaves.
 VALUES = {"forward", "meta"}
 # One composite in so many always, where its derivatives are those of its parts.

@@ -309,7 +309,7 @@ def launched(
     return subprocess.CompletedProcess(command, process.returncode, out)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.prove), 4])
 def test_cases_on_ranks(ranks):
     found = launched(ranks, "cases", 400)
     assert found.returncode == 0, found.stdout[-3000:]

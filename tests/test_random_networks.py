@@ -22,7 +22,7 @@ from tests.networks.models import FAMILIES
 from tests.networks.targets import WEIGHTS, leaves
 from tests.networks.ways import Way, tensors
 
-GROUPS, EACH = 6, 6
+GROUPS, EACH = 4, 6
 # What networks are drawn for is phix's: LLVM does all it can for one group in three.
 MARKS = [pytest.mark.unoptimised, pytest.mark.each_pass]
 

@@ -8,7 +8,7 @@ from random_sizes import STEPS, Program, run_draw
 
 pytestmark = [pytest.mark.unoptimised, pytest.mark.each_pass]
 
-GROUPS, EACH = 4, 3
+GROUPS, EACH = 3, 3
 
 
 @pytest.mark.parametrize("group", range(GROUPS))

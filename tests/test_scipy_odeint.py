@@ -244,6 +244,7 @@ def test_gradients_of_a_network_that_moves_points() -> None:
         assert abs(found[at].item() - (sides[0] - sides[1]) / 2e-5) < 1e-6 * np.abs(found).max()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("first", [0.0, 0.3])
 def test_derivatives_by_times_go_to_order_two(first: float) -> None:
     """y' = -y has y(t) = exp(t0 - t), and every derivative by t and t0 is y, or -y; y' = t y has

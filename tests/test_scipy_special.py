@@ -153,6 +153,7 @@ def _of_mpmath(name: str) -> Any:
     return mp, own[name]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "at"), SLOPES)
 def test_slopes_in_every_argument_are_those_of_mpmath(name: str, at: Any) -> None:
     mp, function = _of_mpmath(name)

@@ -59,6 +59,7 @@ ROWS: dict[str, Callable[[np.dtype], np.ndarray]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("short_rows_are_long")
 @pytest.mark.parametrize("descending", [False, True], ids=["up", "down"])
 @pytest.mark.parametrize("name", DTYPES)

@@ -198,6 +198,32 @@ def test_betaln_is_right_to_the_last_digits(a: float, b: float, want: float) -> 
             )
 
 
+# the derivatives of log B in a, b, a twice, a and b, by 60 digits of mpmath
+SLOPES_OF_BETA = [
+    (1e8, 0.5, -5.0000000125e-09, -20.384190769973788, 5.000000025e-17, -1e-08),
+    (1e15, 3.0, -2.999999999999997e-15, -33.61599205981222, 2.999999999999994e-30,
+     -9.999999999999975e-16),
+    (2.5e-09, 8e5, -400000014.169582, -3.125001953125809e-15, 1.6e17, -1.2500007812503216e-06),
+    (3e5, 1e-07, -3.333338888894506e-13, -10000013.188751588, 1.1111148148206173e-18,
+     -3.3333388888939505e-06),
+    (4.0, -0.5, 0.1529610277865573, -1.0666666666666667, -0.04653480036311954,
+     -0.3303577561002349),
+    (0.3, 0.4, -2.2825006685021987, -1.3413609908871813, 9.41131538941312, -2.8340491566946104),
+    (7.75, 1e-12, -1.3771379144764618e-13, -1000000000002.5591, 1.8935466672668357e-14,
+     -0.13771379144763674),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", SLOPES_OF_BETA, ids=str)
+def test_slopes_of_betaln_are_right_to_the_last_digits(row: tuple[float, ...]) -> None:
+    a, b, *want = map(np.float64, row)
+    first, second = (phix.grad(special.betaln, k) for k in (0, 1))
+    found = [first(a, b), second(a, b), phix.grad(first, 0)(a, b), phix.grad(first, 1)(a, b)]
+    np.testing.assert_allclose([x.item() for x in found], want, rtol=2e-15)
+    mixed = phix.jit(phix.grad(phix.grad(special.betaln, 1), 0))(a, b)
+    np.testing.assert_allclose(mixed.item(), want[3], rtol=2e-15)
+
+
 # log(gamma(a + b) / gamma(a)), for a tiny b relatively, too
 RATIOS = [
     (1e-300, 1e-10, -667.74967696833097), (1e-310, 2.5, -713.516695957681246),

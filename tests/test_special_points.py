@@ -173,6 +173,7 @@ def test_of_one_number(name: str) -> None:
     check(lambda t: ONE[name](pn.array(POINTS) + t), POINTS)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", TWO)
 def test_of_two_numbers(name: str) -> None:
     pairs = [(x, y) for x, y in product(POINTS, POINTS) if x or y or name not in NO_PLANE]
@@ -181,6 +182,7 @@ def test_of_two_numbers(name: str) -> None:
         check(lambda t, line=line: TWO[name](*line(x, y, t)), pairs)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_of_arrays(name: str, rng: np.random.Generator) -> None:
     line = rng.uniform(0.5, 1.5, 4) * np.array([1.0, -1.0, 1.0, 1.0])

@@ -69,6 +69,7 @@ for _row in (
     ("own_products", "fusion", "products of real matrices run in the engine's threads, not BLAS's"),
     ("own_transforms", "fusion", "Fourier transforms run in the engine's threads, not SciPy's"),
     ("direct_products", "fusion", "a product of small matrices is written out for its sizes"),
+    ("narrow_products", "fusion", "a product of bfloat16 takes pairs of them, where the CPU can"),
     ("thin_products", "fusion", "products of few rows or columns read the other operand in order"),
     ("winograd", "fusion", "convolutions by 3 x 3 filters take fewer products, tile by tile"),
     ("direct_convolutions", "fusion", "a convolution reads images along lines, and no patches"),

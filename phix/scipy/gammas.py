@@ -15,7 +15,14 @@ from phix.core.tensor import Tensor, TensorLike
 from phix.primitives import incomplete_gamma as incomplete
 from phix.primitives.distributions import _gamma_slope as quantile_slope
 from phix.scipy.entropies import floats
-from phix.scipy.gamma_ratios import HALF_LOG_2PI, TINY, WIDE, log_ratio, series
+from phix.scipy.gamma_ratios import (
+    HALF_LOG_2PI,
+    TINY,
+    WIDE,
+    change_of_digamma,
+    log_ratio,
+    series,
+)
 from phix.scipy.smoothness import in_float64, smooth
 
 # -- gamma -----------------------------------------------------------------------------------------
@@ -307,7 +314,14 @@ def _factors(p: Any, q: Any, small: Any) -> tuple[Any, Any]:
 
 
 def _of_first(a: Any, b: Any) -> Any:
-    return ops.digamma(a) - ops.digamma(a + b)
+    """digamma(a) - digamma(a + b)."""
+    total = a + b
+    least = ops.minimum(a, total)
+    above = least > 0
+    change = change_of_digamma(ops.where(above, least, 1.0), ops.where(above, ops.abs(b), 0.0))
+    beside = ops.where(above, 1.0, a), ops.where(above, 1.0, total)
+    apart = ops.digamma(beside[0]) - ops.digamma(beside[1])
+    return ops.where(above, ops.where(b > 0, -change, change), apart)
 
 
 def _is_pole(x: Any) -> Any:
@@ -333,7 +347,8 @@ def _at_infinity(a: Any, b: Any) -> tuple[Any, Any, Any]:
     return p, q, limit
 
 
-_smooth_betaln = smooth(_betaln, _of_first, lambda a, b: _of_first(b, a))
+_smooth_of_first = smooth(_of_first, None, lambda a, b: -ops.polygamma(a + b, 1))
+_smooth_betaln = smooth(_betaln, _smooth_of_first, lambda a, b: _smooth_of_first(b, a))
 
 
 @takes()

@@ -23,7 +23,9 @@ REFUSED = 3  # the error code of MPI, in a step between ranks
 
 WORDS = 3
 # The routines that products call, whichever library they are of, and transforms: ours take memory.
-ROUTINES = frozenset({"gemm_float32", "gemm_float64", "fft_float32", "fft_float64"})
+ROUTINES = frozenset(
+    {"gemm_bfloat16", "gemm_float32", "gemm_float64", "fft_float32", "fft_float64"}
+)
 KEY = ("fault", "fault")  # the block among the names of a function, and the parameters of a kernel
 
 

@@ -43,7 +43,9 @@ _METH_FASTCALL = 0x80
 # Which module of this folder makes a function known that compiled code calls; else it is BLAS's.
 _PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
 _PROVIDERS |= {"phix_numba_runtime": "..numba.calls"}
-_PROVIDERS |= {f"phix_product_{dtype}": "product_code" for dtype in ("float32", "float64")}
+_PROVIDERS |= {
+    f"phix_product_{dtype}": "product_code" for dtype in ("bfloat16", "float32", "float64")
+}
 _PROVIDERS |= {f"phix_fft_{dtype}": "fourier_code" for dtype in ("float32", "float64")}
 _CALLS = r"(?m)^declare [^@\n]*@(phix_(?!linked_)\w+)\("
 

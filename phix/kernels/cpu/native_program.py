@@ -50,6 +50,7 @@ def _begin_routines(program: LoopProgram) -> None:
 TARGET = replace(
     CPU,
     is_direct=product_code.is_direct,
+    multiplies_narrow=product_code.is_narrow,
     foresees=_foresees,
     accumulators=accumulators,
     factors_by_lapack=True,

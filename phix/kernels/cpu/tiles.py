@@ -315,15 +315,17 @@ def spread(t: Text, kind: str, scalar: str, lanes: int) -> str:
     return t.let(f"shufflevector {vector} {one}, {vector} poison, <{lanes} x i32> zeroinitializer")
 
 
+def first_lanes(t: Text, count: str, lanes: int, before: int = 0) -> str:
+    """A mask of those lanes, ``before`` and more on, that are below a count."""
+    steps = ", ".join(f"i32 {before + n}" for n in range(lanes))
+    every = spread(t, "i32", t.let(f"trunc i64 {count} to i32"), lanes)
+    return t.let(f"icmp slt <{lanes} x i32> <{steps}>, {every}")
+
+
 def _store_tile(t: Text, rows: int, columns: tuple[int, ...], sums: _Sums) -> None:
     """Put the sums into memory; at the edges of a matrix some rows and columns are not there."""
     starts = [sum(columns[:c]) for c in range(len(columns))]
-    wide = t.let("trunc i64 %columns to i32")
-    masks = []
-    for at, lanes in zip(starts, columns):
-        steps = ", ".join(f"i32 {at + n}" for n in range(lanes))
-        every = spread(t, "i32", wide, lanes)
-        masks.append(t.let(f"icmp slt <{lanes} x i32> <{steps}>, {every}"))
+    masks = (first_lanes(t, "%columns", lanes, at) for at, lanes in zip(starts, columns))
     parts = list(zip(starts, columns, masks))
     whole = [(at, lanes, None) for at, lanes, _ in parts]
     is_whole = t.let(f"icmp eq i64 %columns, {sum(columns)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def _unheard(library: str, sizes: Sizes) -> None:
     pass
 
 
-def _never(library: str, sizes: Sizes) -> bool:
+def _never(what: Any, sizes: Sizes) -> bool:
     return False
 
 
@@ -67,6 +67,8 @@ class Target:
     ``accumulators(loop)``: how many sums its code keeps side by side where an innermost loop adds
     to one. ``is_direct(library, sizes)``: whether a product of so many rows, columns and terms is
     code of its own for these sizes, so that one of more rows is best cut into blocks of so many.
+    ``multiplies_narrow(dtype, sizes)``: whether it is a call of that narrow dtype, which makes
+    sums in float32; else it is one of float32.
     ``foresees(library, sizes)`` is told of a call of a product, its rows, columns and terms
     where they are known, or of a transform, as soon as it is sure that there will be one, so that
     its code can be made beside the lowering of all else.
@@ -91,6 +93,7 @@ class Target:
     most_streams: int = 16
     accumulators: Callable[[For], int] = _eight_lanes_of_four_vectors
     is_direct: Callable[[str, Sizes], bool] = _never
+    multiplies_narrow: Callable[[np.dtype, Sizes], bool] = _never
     foresees: Callable[[str, Sizes], None] = _unheard
 
 

@@ -120,11 +120,16 @@ def _product(
         return product.of_one_term()
     in_loops = (product.is_small or product.is_dots) and not is_narrow
     computed = dt.float32 if is_narrow else meta.dtype
-    thin = None if in_loops else thin_products.writer(product, computed)
+    sizes = product.sizes(product.rows)
+    stays_narrow = is_narrow and b.target.multiplies_narrow(meta.dtype, sizes)
+    thin = None if in_loops or stays_narrow else thin_products.writer(product, computed)
     if thin is not None:
         return converted(b, b.written((MetaTensor(meta.dims, computed),), thin)[0], meta.dtype)
     if meta.dtype in b.target.product_dtypes and not in_loops:
         b.target.foresees(f"gemm_{meta.dtype}", product.sizes(product.block or product.rows))
+        return b.written((meta,), product.by_library)[0]
+    if stays_narrow:
+        b.target.foresees(f"gemm_{meta.dtype}", sizes)
         return b.written((meta,), product.by_library)[0]
     if is_narrow:
         wide = MetaTensor(meta.dims, dt.float32)
@@ -229,7 +234,7 @@ class Product:
             self._put_in_order()
         left, right = (self._operand(v, dtype) for v in (self.x, self.y))
         every, columns, inner = (b.dim(d) for d in (m, self.n, self.k))
-        is_own = dtype in b.target.own_products and rewrites.is_on("own_products")
+        is_own = dtype in (*b.target.own_products, *_NARROW) and rewrites.is_on("own_products")
         kind = "independent" if is_own else "parallel"
         with b.kernel(), b.loops(batch, kind) as indices, self._rows(m, block) as (first, rows):
             x_at = b.linear((*self.stack_index(xd, indices), first, ZERO), xd)
