@@ -34,6 +34,7 @@ STANDARD = [
     if not line.startswith("#")
 ]  # fmt: skip
 # Parameters that phix has beside NumPy's, and NumPy's that it has not.
+_SIZED = {"size", "fill_value"}  # JAX's
 MORE = {
     "take": {"fill_value"},  # of the mode "fill", which is JAX's
     "sort": {"descending"}, "argsort": {"descending"},
@@ -43,7 +44,12 @@ MORE = {
     "matmul": {"where"}, "matvec": {"where"}, "vecmat": {"where"},
     "set_printoptions": {"args", "kwargs"}, "array2string": {"args", "kwargs"},
     "linalg.tensordot": {"a", "b"}, "fromstring": {"sep"}, "array": {"ndmax"}, "sum": set(),
-    "unique": {"sorted"},
+    "unique": {"sorted", *_SIZED}, "bincount": {"length"}, "repeat": {"total_repeat_length"},
+    **dict.fromkeys((
+        "nonzero", "flatnonzero", "argwhere", "where", "compress", "extract", "unique_all",
+        "unique_counts", "unique_inverse", "unique_values", "union1d", "intersect1d", "setdiff1d",
+        "setxor1d",
+    ), _SIZED),
 }  # fmt: skip
 _PRODUCT = {"axes", "axis", "keepdims"}
 LESS: dict[str, set[str] | None] = {

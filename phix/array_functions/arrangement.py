@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
+from phix.array_functions import fixed_sizes
 from phix.array_functions.numpy_arguments import (
     cast_as_allowed,
     operand,
@@ -299,12 +300,26 @@ def tile(A: Any, reps: Any) -> Any:
     return ops.tile(x, times)
 
 
-def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    """Each element repeated along an axis."""
+def repeat(
+    a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: Any = None
+) -> Any:  # fmt: skip
+    """Each element repeated along an axis.
+
+    With ``total_repeat_length``, which is JAX's, the result has as many, also in each lane of
+    ``vmap``: the first ones, or the last element behind all. It may be what ``size`` of
+    :func:`phix.numpy.nonzero` may be.
+
+    >>> import phix.numpy as np
+    >>> np.repeat([1, 2], [2, 1], total_repeat_length=4).tolist()
+    [1, 1, 2, 2]
+    """
     x = tensor(a)
     if axis is None:
         x, axis = ops.reshape(x, [-1]), 0
     at = axis_of(axis, x.ndim)
+    if total_repeat_length is not None:
+        numbers = ops.reshape(tensor(repeats), [-1])
+        return fixed_sizes.repeat(x, numbers, at, total_repeat_length)
     if not isinstance(repeats, (int, np.integer)):
         numbers = ops.reshape(tensor(repeats), [-1])
         return ops.repeat_interleave_with_tensor_index(x, numbers, at)

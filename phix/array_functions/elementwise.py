@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from phix import ops
+from phix.array_functions import fixed_sizes
 from phix.array_functions.lexicographic import extreme_of_two
 from phix.array_functions.numpy_arguments import (
     common_shape,
@@ -33,11 +34,26 @@ Function = Callable[..., Any]
 _NEAR_SINC = 1.6  # where the series of sinc is as good as the quotient, and its derivatives better
 
 
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
-    """x where the condition holds, else y; alone, the indices where it holds."""
+def where(
+    condition: Any, x: Any = None, y: Any = None, /, *, size: Any = None, fill_value: Any = None
+) -> Any:
+    """x where the condition holds, else y; alone, the indices where it holds. ``size`` and
+    ``fill_value``, as in :func:`phix.numpy.nonzero`, are of these.
+
+    >>> import phix.numpy as np
+    >>> [v.tolist() for v in np.where([False, True], size=2)]
+    [[1, 0]]
+    """
     holds = tensor(condition)
     if x is None and y is None:
+        if size is not None:
+            return fixed_sizes.nonzero("where", holds, size, fill_value)
         return nonzero(holds)
+    if size is not None or fill_value is not None:
+        raise AttributeValueError(
+            "where: size and fill_value are of indices, which where(condition) gives; found values "
+            "to choose from beside them, whose size is that of the condition: leave them out"
+        )
     if x is None or y is None:
         raise NotOfferedError("two arguments: one to choose from, and none beside it")
     return ops.where(holds if holds.dtype == dt.bool_ else holds != 0, operand(x), operand(y))

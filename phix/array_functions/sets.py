@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from phix import ops
+from phix.array_functions import fixed_sizes
 from phix.array_functions.numpy_arguments import tensor
 from phix.array_functions.selection import flatnonzero
-from phix.array_functions.sorting import argsort, searchsorted, sort
+from phix.array_functions.sorting import isin, sort
 from phix.core import dtypes as dt
 from phix.core.axes import axis_of
 from phix.core.numpy_protocol import NotOfferedError
@@ -41,25 +42,53 @@ class UniqueInverseResult(NamedTuple):
 
 def unique(
     ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-    axis: Any = None, *, equal_nan: bool = True, sorted: bool = True,
+    axis: Any = None, *, equal_nan: bool = True, sorted: bool = True, size: Any = None,
+    fill_value: Any = None,
 ) -> Any:  # fmt: skip
     """The values in order, and on demand first places, which each element is, and counts. Without
-    ``equal_nan`` each NaN is a value of its own."""
-    x = tensor(ar)
+    ``equal_nan`` each NaN is a value of its own.
+
+    With ``size``, which is JAX's, there are as many values: the first ones in order, and behind
+    them ``fill_value``, in the dtype of ``ar``, or the least value where that is None. Their places
+    are that of the least value then, and they are there 0 times. What each element is may be beyond
+    the size. See :func:`phix.numpy.nonzero` for what ``size`` may be.
+
+    Args:
+        ar: array; axis: None, for its elements, or the axis of slices that are compared.
+
+    Returns:
+        The values, [size] or with ``size`` slices along the axis; first places and counts,
+        int64 [size]; which each element is, int64 of the shape of ``ar``, or one a slice.
+
+    Raises:
+        AttributeValueError: ``ar`` holds nothing, ``size`` is not 0, and no ``fill_value`` is
+            given; or the size is negative.
+
+    >>> import phix.numpy as np
+    >>> [v.tolist() for v in np.unique([3, 1, 3], size=4, fill_value=0, return_counts=True)]
+    [[1, 3, 0, 0], [1, 2, 0, 0]]
+    """
+    x, asked = tensor(ar), (bool(return_index), bool(return_inverse), bool(return_counts))
+    if size is not None:
+        return _found(fixed_sizes.unique("unique", x, asked, axis, equal_nan, size, fill_value))
     if axis is not None and not equal_nan and dt.is_differentiable(x.dtype):
         raise NotOfferedError("equal_nan=False beside axis=")
-    asked = (True, return_index, return_inverse, return_counts)
     if axis is None and (dt.is_complex(x.dtype) or not equal_nan):
         out, index, inverse, counts = (
-            v if a else None for v, a in zip(_apart(x, bool(equal_nan)), asked)
+            v if a else None for v, a in zip(_apart(x, bool(equal_nan)), (True, *asked))
         )
     else:
         axes = [] if axis is None else [axis_of(axis, x.ndim)]
-        out, index, inverse, counts = ops.unique(x, *asked[1:], axes)
+        out, index, inverse, counts = ops.unique(x, *asked, axes)
     if axis is None and inverse is not None:
         inverse = ops.reshape(inverse, x.shape)
-    found = tuple(f for f in (out, index, inverse, counts) if f is not None)
-    return found if len(found) > 1 else out
+    return _found((out, index, inverse, counts))
+
+
+def _found(parts: tuple[Any, ...]) -> Any:
+    """Those that were asked for; one alone without a tuple around it."""
+    found = tuple([f for f in parts if f is not None])
+    return found if len(found) > 1 else found[0]
 
 
 def _apart(x: Any, equal_nan: bool = False) -> tuple[Any, Any, Any, Any]:
@@ -68,16 +97,10 @@ def _apart(x: Any, equal_nan: bool = False) -> tuple[Any, Any, Any, Any]:
     if not dt.is_differentiable(x.dtype):
         return unique(x, True, True, True)
     flat = ops.reshape(x, [-1])
-    order = argsort(flat)
     size: Any = flat.shape[0]
+    order, ordered, is_new = fixed_sizes.sorted_groups(flat, equal_nan)
     if isinstance(size, int) and not size:
         return flat, order, order, order
-    ordered = ops.gather(flat, order, 0)
-    before = ops.roll(ordered, [1], [0])
-    differs = ops.not_equal(ordered, before)
-    if equal_nan:
-        differs = ops.logical_and(differs, ops.logical_not(ops.isnan(ordered) & ops.isnan(before)))
-    is_new = ops.logical_or(differs, ops.equal(ops.arange(0, size, 1, dt.int64), 0))
     starts = flatnonzero(is_new)
     number = ops.cumsum(is_new.astype(dt.int64), 0) - 1
     inverse = ops.put_along_axis(ops.full_like(order, 0), order, number, 0)
@@ -85,45 +108,35 @@ def _apart(x: Any, equal_nan: bool = False) -> tuple[Any, Any, Any, Any]:
     return ops.gather(ordered, starts, 0), ops.gather(order, starts, 0), inverse, ends - starts
 
 
-def unique_all(x: Any) -> UniqueAllResult:
-    """The values in order, the first place of each, which one each element is, how many each is.
-    NaNs differ from each other."""
-    x = tensor(x)
+def _all_of(name: str, x: Any, size: Any, fill: Any) -> tuple[Any, Any, Any, Any]:
+    """What :func:`unique_all` gives, to the functions that give some of it."""
+    if size is not None:
+        return fixed_sizes.unique(name, x, (True, True, True), None, False, size, fill)
     values, indices, inverse, counts = _apart(x)
-    return UniqueAllResult(values, indices, ops.reshape(inverse, x.shape), counts)
+    return values, indices, ops.reshape(inverse, x.shape), counts
 
 
-def unique_counts(x: Any) -> UniqueCountsResult:
-    """The values in order, and how many elements have each."""
-    values, _, _, counts = _apart(tensor(x))
+def unique_all(x: Any, *, size: Any = None, fill_value: Any = None) -> UniqueAllResult:
+    """The values in order, the first place of each, which one each element is, how many each is.
+    NaNs differ from each other. ``size`` and ``fill_value`` are as in :func:`unique`."""
+    return UniqueAllResult(*_all_of("unique_all", tensor(x), size, fill_value))
+
+
+def unique_counts(x: Any, *, size: Any = None, fill_value: Any = None) -> UniqueCountsResult:
+    """The values in order, and how many elements have each; see :func:`unique_all`."""
+    values, _, _, counts = _all_of("unique_counts", tensor(x), size, fill_value)
     return UniqueCountsResult(values, counts)
 
 
-def unique_inverse(x: Any) -> UniqueInverseResult:
-    """The values in order, and which of them each element is."""
-    x = tensor(x)
-    values, _, inverse, _ = _apart(x)
-    return UniqueInverseResult(values, ops.reshape(inverse, x.shape))
+def unique_inverse(x: Any, *, size: Any = None, fill_value: Any = None) -> UniqueInverseResult:
+    """The values in order, and which of them each element is; see :func:`unique_all`."""
+    values, _, inverse, _ = _all_of("unique_inverse", tensor(x), size, fill_value)
+    return UniqueInverseResult(values, inverse)
 
 
-def unique_values(x: Any) -> Any:
-    """The values in order."""
-    return _apart(tensor(x))[0]
-
-
-def isin(
-    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
-    kind: Any = None,
-) -> Any:  # fmt: skip
-    """Whether each element is one of ``test_elements``; ``invert``: whether it is none."""
-    x, among = tensor(element), ops.reshape(tensor(test_elements), [-1])
-    size: Any = among.shape[0]
-    ordered = sort(among, 0)
-    place = ops.reshape(searchsorted(ordered, x), [-1])
-    padded = ops.concat([ordered, ops.full((1,), 0, ordered.dtype)], 0)  # there may be none
-    found = ops.equal(ops.gather(padded, place, 0), ops.reshape(x, [-1]))
-    found = ops.reshape(ops.logical_and(found, ops.less_than(place, size)), x.shape)
-    return ops.logical_not(found) if invert else found
+def unique_values(x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The values in order; see :func:`unique_all`."""
+    return _all_of("unique_values", tensor(x), size, fill_value)[0]
 
 
 def _flat_unique(a: Any) -> Any:
@@ -131,10 +144,21 @@ def _flat_unique(a: Any) -> Any:
 
 
 def intersect1d(
-    ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
-) -> Any:
-    """The values that both have, in order; with ``return_indices`` their first places in both."""
+    ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False, *,
+    size: Any = None, fill_value: Any = None,
+) -> Any:  # fmt: skip
+    """The values that both have, in order; with ``return_indices`` their first places in both.
+
+    With ``size``, as in :func:`unique`, behind them is ``fill_value``, or the least of them, 0
+    where there is none, and behind the places the sizes of ``ar1`` and ``ar2``.
+
+    >>> import phix.numpy as np
+    >>> np.intersect1d([3, 1, 2], [2, 3], size=3, fill_value=-1).tolist()
+    [2, 3, -1]
+    """
     x, y = (ops.reshape(tensor(a), [-1]) for a in (ar1, ar2))
+    if size is not None:
+        return fixed_sizes.intersect1d(x, y, bool(return_indices), size, fill_value)
     if not return_indices:
         (x, y) = (x, y) if assume_unique else (unique(x), unique(y))
         return sort(ops.gather(x, flatnonzero(isin(x, y)), 0))
@@ -143,23 +167,57 @@ def intersect1d(
     return ops.gather(x, in_x, 0), ops.gather(first, in_x, 0), ops.gather(second, in_y, 0)
 
 
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    """The values of the first that the second has not; in order unless ``assume_unique``."""
+def setdiff1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: Any = None, fill_value: Any = None
+) -> Any:
+    """The values of the first that the second has not; in order unless ``assume_unique``.
+
+    With ``size``, as in :func:`unique`, behind them is ``fill_value``, or 0.
+
+    >>> import phix.numpy as np
+    >>> np.setdiff1d([3, 1, 2], [2], size=3).tolist()
+    [1, 3, 0]
+    """
     x = ops.reshape(tensor(ar1), [-1])
+    if size is not None:
+        y = ops.reshape(tensor(ar2), [-1])
+        return fixed_sizes.setdiff1d(x, y, bool(assume_unique), size, fill_value)
     x = x if assume_unique else unique(x)
     return ops.gather(x, flatnonzero(isin(x, ar2, invert=True)), 0)
 
 
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    """The values that one of the two has, in order."""
+def setxor1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: Any = None, fill_value: Any = None
+) -> Any:
+    """The values that one of the two has, in order.
+
+    With ``size``, as in :func:`unique`, behind them is ``fill_value``, or the least of them, 0
+    where there is none.
+
+    >>> import phix.numpy as np
+    >>> np.setxor1d([3, 1, 2], [2, 5], size=4).tolist()
+    [1, 3, 5, 1]
+    """
+    if size is not None:
+        x, y = (ops.reshape(tensor(a), [-1]) for a in (ar1, ar2))
+        return fixed_sizes.setxor1d(x, y, size, fill_value)
     x, y = (_flat_unique(a) for a in (ar1, ar2))
     parts = [ops.gather(a, flatnonzero(isin(a, b, invert=True)), 0) for a, b in ((x, y), (y, x))]
     return sort(ops.concat(parts, 0))
 
 
-def union1d(ar1: Any, ar2: Any) -> Any:
-    """The values that one of the two has, or both, in order."""
-    return unique(ops.concat([ops.reshape(tensor(a), [-1]) for a in (ar1, ar2)], 0))
+def union1d(ar1: Any, ar2: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The values that one of the two has, or both, in order. With ``size``, as in :func:`unique`,
+    behind them is ``fill_value``, or the least of them.
+
+    >>> import phix.numpy as np
+    >>> np.union1d([3, 1], [3, 2], size=4).tolist()
+    [1, 2, 3, 1]
+    """
+    both = ops.concat([ops.reshape(tensor(a), [-1]) for a in (ar1, ar2)], 0)
+    if size is None:
+        return unique(both)
+    return fixed_sizes.unique("union1d", both, (False,) * 3, None, True, size, fill_value)[0]
 
 
 NAMES: dict[str, Function] = {

@@ -156,6 +156,21 @@ def _searched_among_complex(x: Any, values: Any, side: str) -> Any:
     return ops.reshape(found, values.shape)
 
 
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
+    kind: Any = None,
+) -> Any:  # fmt: skip
+    """Whether each element is one of ``test_elements``; ``invert``: whether it is none."""
+    x, among = tensor(element), ops.reshape(tensor(test_elements), [-1])
+    size: Any = among.shape[0]
+    ordered = sort(among, 0)
+    place = ops.reshape(searchsorted(ordered, x), [-1])
+    padded = ops.concat([ordered, ops.full((1,), 0, ordered.dtype)], 0)  # there may be none
+    found = ops.equal(ops.gather(padded, place, 0), ops.reshape(x, [-1]))
+    found = ops.reshape(ops.logical_and(found, ops.less_than(place, size)), x.shape)
+    return ops.logical_not(found) if invert else found
+
+
 def is_rising(edges: Any) -> bool | None:
     """Whether no edge is below the one before it; None where that is not known yet."""
     if is_traced(edges):

@@ -39,10 +39,13 @@ def no_value(tracer: Traced, asked: str) -> ConcretizationError:
 # What has one size in place of an op whose result has as many elements as the data say.
 _CHOSEN = (
     "keep the size and choose with phix.ops.where(mask, x, other), give the number of elements "
-    "(phix.ops.true_positions(mask, size))"
+    "(phix.numpy.nonzero(mask, size=n), phix.numpy.unique(x, size=n), "
+    "phix.ops.true_positions(mask, size))"
 )
 _OF_ONE_SIZE = {
-    "bincount": "count into a tensor of a size that you give, phix.zeros([size]).at[x].add(1)"
+    "bincount": "give the number of counts, phix.numpy.bincount(x, length=n)",
+    "repeat_interleave_with_tensor_index": "give the number of elements that come out, "
+    "phix.numpy.repeat(x, repeats, total_repeat_length=n)",
 }
 
 

@@ -13,7 +13,8 @@ What differs from NumPy:
   do in phix and in JAX. Ints are NumPy's: int64, sums of unsigned ones uint64.
 - Dtypes meet as in phix (docs/dtypes.md): an int beside a float takes the float's dtype, and
   Python's numbers are weak.
-- Sizes that data tell, of ``nonzero`` and ``unique``, are unknown dims in compiled programs.
+- Sizes that data tell, of ``nonzero`` and ``unique``, are unknown dims in compiled programs;
+  ``size=`` and ``fill_value=``, which are JAX's, give results of one size, under ``vmap`` too.
 - Results are tensors, of no axes too, where NumPy gives scalars.
 
 The constants are ``pi``, ``e``, ``inf``, ``nan``, ``euler_gamma`` and ``newaxis``; ``mgrid``,
