@@ -411,6 +411,26 @@ def test_multi_steps_move_by_the_mean() -> None:
     assert total.update(params + 2.0, state)[0].item() == -3.0
 
 
+@pytest.mark.parametrize("make", [
+    lambda: optim.MultiSteps(optim.sgd(0.1), 1),
+    lambda: optim.inject_hyperparams(optim.sgd)(0.1),
+    lambda: optim.inject_hyperparams(optim.sgd)(lambda count: 0.1),
+    lambda: optim.sgd(lambda count: 0.1),
+    lambda: optim.chain(optim.scale(0.0), optim.add_decayed_weights(lambda count: 0.1),
+                        optim.scale(-1.0)),
+], ids=["multi steps", "hyperparams", "scheduled hyperparams", "schedule", "decay"])  # fmt: skip
+@pytest.mark.parametrize("transformed", [lambda f: f, phix.jit], ids=["at once", "jit"])
+def test_float64_keeps_its_digits_in_wrappers(make: Any, transformed: Any) -> None:
+    """What they keep is float32 at least, and as wide as the parameters: rates and sums of float32
+    had moved parameters of float64 by eight digits."""
+    tx = make()
+    third = phix.full([1], 1.0 / 3.0, "float64")
+    updates, state = transformed(tx.update)(third, tx.init(third), third)
+    assert updates.dtype == "float64" and updates.item() == pytest.approx(-0.1 / 3, rel=1e-15)
+    dtypes = [x.dtype for x in phix.tree.leaves(tx.init(third))]
+    assert [x.dtype for x in phix.tree.leaves(state)] == dtypes  # as a loop carries them
+
+
 def test_gradients_that_are_not_finite_are_left_out() -> None:
     tx = optim.apply_if_finite(optim.sgd(1.0, 0.9), 2)
     params = phix.zeros([1])

@@ -14,7 +14,6 @@ from phix.optim.base import (
     NUMBER,
     RATE,
     GradientTransformationExtraArgs,
-    as_tensor,
     global_norm,
     mapped,
     needed,
@@ -170,8 +169,9 @@ def add_decayed_weights(weight_decay: Any = 0.0, mask: Any = None) -> Any:
         return WeightDecaySchedule(no_steps())
 
     def scheduled(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
-        rate = as_tensor(weight_decay(state.count))
-        return added(rate, updates, params), WeightDecaySchedule(one_more(state.count))
+        return added(weight_decay(state.count), updates, params), WeightDecaySchedule(
+            one_more(state.count)
+        )
 
     if callable(weight_decay):
         tx = pair("add_decayed_weights", init, scheduled)

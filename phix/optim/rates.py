@@ -16,7 +16,6 @@ from phix.optim.base import (
     RateLike,
     Schedule,
     Unbias,
-    as_tensor,
     mapped,
     mean_of,
     needed,
@@ -118,7 +117,7 @@ def scale_by_learning_rate(
     learning_rate = 1.0 if learning_rate is None else learning_rate
     if callable(learning_rate):
         schedule = learning_rate
-        return scale_by_schedule(lambda count: sign * as_tensor(schedule(count)))
+        return scale_by_schedule(lambda count: sign * schedule(count))
     return scale(sign * learning_rate)  # type: ignore[arg-type]
 
 

@@ -229,7 +229,8 @@ class MultiSteps:
         opt: the transformation.
         every_k_schedule: how many gradients make a step, or a function of the number of the step.
         use_grad_mean: False takes their sum.
-        accumulator_dtype: what they are gathered in.
+        accumulator_dtype: what they are gathered in; float32 is that at least: float64 beside a
+            parameter of it.
 
     >>> import phix
     >>> tx = phix.optim.MultiSteps(phix.optim.sgd(1.0), 2)
@@ -263,7 +264,8 @@ class MultiSteps:
         return MultiStepsState(no_steps(), no_steps(), self._opt.init(params), sums)
 
     def _sum_dtype(self, p: Any) -> Any:
-        return dt.promote(self._dtype, p.dtype) if dt.is_complex(p.dtype) else self._dtype
+        widens = dt.is_complex(p.dtype) or self._dtype == dt.float32
+        return dt.promote(self._dtype, p.dtype) if widens else self._dtype
 
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         """The updates, which are zeros but in the last step of a group, and the new state."""
@@ -367,7 +369,7 @@ def inject_hyperparams(
     Args:
         inner_factory: a function that makes a transformation of settings, :func:`adam` say.
         static_args: settings that stay out of the state, as those do that are annotated ``int``.
-        hyperparam_dtype: what they are kept in; None: float32.
+        hyperparam_dtype: what they are kept in; None: float32, float64 beside a parameter of it.
 
     Returns:
         A function of the same settings. Numbers and schedules among them are in
@@ -393,7 +395,7 @@ def inject_hyperparams(
             f"inject_hyperparams: static_args {sorted(map(str, fixed))} are not all among "
             f"{list(signature.parameters)}"
         )
-    dtype = dt.float32 if hyperparam_dtype is None else dt.as_dtype(hyperparam_dtype)
+    dtype = None if hyperparam_dtype is None else dt.as_dtype(hyperparam_dtype)
 
     @functools.wraps(inner_factory)
     def made(*args: Any, **kwargs: Any) -> GradientTransformationExtraArgs:
@@ -402,6 +404,13 @@ def inject_hyperparams(
         return _injected(inner_factory, bound.arguments, fixed | counts, dtype)
 
     return made
+
+
+def _widest(tree: Any) -> Any:
+    """The dtype that settings need beside a tree of parameters: float32 at least."""
+    dtypes = [as_tensor(leaf).dtype for leaf in pytrees.leaves(tree)]
+    reals = [dt.real_dtype(d) for d in dtypes if dt.is_differentiable(d)]
+    return functools.reduce(dt.promote, reals, dt.float32)
 
 
 def _injected(factory: Any, settings: Any, fixed: Any, dtype: Any) -> Any:
@@ -416,22 +425,25 @@ def _injected(factory: Any, settings: Any, fixed: Any, dtype: Any) -> Any:
         else:
             numbers[name] = given
 
-    def value(x: Any) -> Any:
+    def value(x: Any, kept: Any) -> Any:
+        if type(x) is float:  # with all its digits still
+            return ops.full((), x, kept)
         tensor = as_tensor(x)
-        return to_dtype(tensor, dtype) if dt.is_float(tensor.dtype) else tensor
-
-    def now(count: Any) -> dict[str, Any]:
-        return {name: value(f(count)) for name, f in schedules.items()}
+        return to_dtype(tensor, kept) if dt.is_float(tensor.dtype) else tensor
 
     def inner(hyperparams: Any) -> GradientTransformationExtraArgs:
         return with_extra_args_support(factory(**others, **hyperparams))
 
     def init(params: Any) -> InjectHyperparamsState:
-        found = {name: value(x) for name, x in numbers.items()} | now(no_steps())
+        kept = _widest(params) if dtype is None else dtype
+        first = {name: f(no_steps()) for name, f in schedules.items()}
+        found = {name: value(x, kept) for name, x in (numbers | first).items()}
         return InjectHyperparamsState(no_steps(), found, inner(found).init(params))
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
-        found = {**state.hyperparams, **now(state.count)}
+        found = dict(state.hyperparams)
+        for name, f in schedules.items():
+            found[name] = value(f(state.count), found[name].dtype)
         out, own = inner(found).update(updates, state.inner_state, params, **extra)
         return out, InjectHyperparamsState(one_more(state.count), found, own)
 
