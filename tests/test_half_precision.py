@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import phix
+import phix.numpy as pn
 from phix import ops
 from phix.nn import functional as nn
 from tests import machine_code
@@ -219,3 +220,40 @@ def test_the_sums_of_a_convolution_are_rounded_alone(dtype: str, name: str, mode
 def test_products_too_large_for_halves_cancel_in_a_convolution() -> None:
     x, y = (phix.to_tensor(v, "float16") for v in ([300.0, 300.0], [300.0, -300.0]))
     assert phix.numpy.convolve(x, y, "valid").tolist() == [0.0]
+
+
+_CLASSES = np.arange(40000) % 10
+LONG_SUMS: dict[str, Callable[[Any], Any]] = {
+    "mean": lambda x: ops.mean(ops.abs(x)),
+    "mean of some": lambda x: pn.mean(ops.abs(x), where=_CLASSES[:, None] < 9),
+    "nanmean": lambda x: pn.nanmean(ops.abs(x)),
+    "average": lambda x: pn.average(ops.abs(x), weights=ops.abs(x)),
+    "std": lambda x: ops.std(x),
+    "std of some": lambda x: pn.std(x, where=_CLASSES[:, None] < 9),
+    "nanstd": lambda x: pn.nanstd(x),
+    "cov": lambda x: pn.cov(x, rowvar=False)[0, 0],
+    "corrcoef": lambda x: pn.corrcoef(x, rowvar=False)[0, 1],
+    "sem": lambda x: phix.scipy.stats.sem(x, axis=None),
+    "cross_entropy": lambda x: nn.cross_entropy(x, _CLASSES),
+    "weighted": lambda x: nn.cross_entropy(x, _CLASSES, phix.full([10], 2.0, x.dtype)),
+    "smoothed": lambda x: nn.cross_entropy(x, _CLASSES, label_smoothing=0.1),
+    "nll_loss": lambda x: nn.nll_loss(nn.log_softmax(x), _CLASSES),
+    "segments": lambda x: ops.segment_pool(x + 10, np.zeros(40000, "int64"), "MEAN")[0].mean(),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", LONG_SUMS)
+def test_sums_and_counts_that_halves_do_not_hold_are_divided_first(dtype: str, name: str) -> None:
+    """A sum or a number of elements above 65504 had been infinite in float16, and a gradient 0."""
+    scale = 900.0 if name.startswith(("std", "nanstd", "sem")) else 30.0 if "co" in name else 3.0
+    x = np.random.default_rng(0).normal(size=(40000, 10), scale=scale).astype(NUMPY[dtype])
+    f, unit = LONG_SUMS[name], float(ml_dtypes.finfo(NUMPY[dtype]).eps)
+    exact = phix.to_tensor(x.astype(np.float64))
+    for run in (f, phix.jit(f)):
+        found = run(phix.to_tensor(x))
+        assert found.dtype == dtype
+        assert abs(found.item() - f(exact).item()) <= 4 * unit * max(1.0, abs(f(exact).item()))
+    slopes = np.asarray(phix.jit(phix.grad(f))(phix.to_tensor(x))).astype(np.float64)
+    expected = np.asarray(phix.grad(f)(exact))
+    assert np.abs(slopes - expected).max() <= 8 * unit * np.abs(expected).max() + 2.0**-23

@@ -18,7 +18,18 @@ from phix.array_functions.numpy_arguments import (
     tensor,
     titled,
 )
-from phix.array_functions.reductions import counted, in_floats, kept, max, min, prod, sum, var
+from phix.array_functions.reductions import (
+    counted,
+    in_floats,
+    in_sums,
+    kept,
+    max,
+    min,
+    prod,
+    rounded,
+    sum,
+    var,
+)
 from phix.array_functions.sorting import sort
 from phix.core import dtypes as dt
 from phix.core.axes import axes_of
@@ -247,8 +258,8 @@ def nanmean(
     """As mean, NaN left out."""
     refuse(out=out)
     x, known = _known(a if dtype is None else in_floats("nanmean", a, dtype), where)
-    total = sum(ops.where(known, x, 0.0), axis, keepdims=keepdims)
-    return total / counted(x, axis, keepdims, known)
+    total = sum(in_sums(ops.where(known, x, 0.0)), axis, keepdims=keepdims)
+    return rounded(total / counted(x, axis, keepdims, known), x)
 
 
 def nanvar(
@@ -270,7 +281,8 @@ def nanstd(
 ) -> Any:  # fmt: skip
     """As std, NaN left out."""
     said = {"where": where, "mean": mean, "correction": correction}
-    return ops.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, **said))
+    x = in_floats("nanstd", a, dtype)
+    return rounded(ops.sqrt(nanvar(in_sums(x), axis, None, out, ddof, keepdims, **said)), x)
 
 
 def _nan_extreme(name: str, doc: str, function: Function, worst: float) -> Function:

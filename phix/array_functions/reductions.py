@@ -48,6 +48,16 @@ def _summable(x: Any) -> Any:
     return x.astype(dt.uint64 if x.dtype in dt.UNSIGNED else dt.int64)
 
 
+def in_sums(x: Any) -> Any:
+    """``x`` in the dtype of sums that are divided before they are rounded."""
+    return x.astype(dt.summed_dtype(x.dtype))
+
+
+def rounded(found: Any, x: Any) -> Any:
+    """What was computed of ``in_sums(x)``, as of x itself."""
+    return found.astype(x.dtype) if dt.summed_dtype(x.dtype) != x.dtype else found
+
+
 def chosen(x: Any, where: Any, instead: Any) -> Any:
     """``x``, and ``instead`` where the mask ``where`` does not hold."""
     if not given(where) or where is True:
@@ -121,7 +131,8 @@ def mean(
     refuse(out=out)
     x = averaged(a, dtype)
     if given(where) and where is not True:
-        found = sum(x, axis, keepdims=keepdims, where=where) / counted(x, axis, keepdims, where)
+        total = sum(in_sums(x), axis, keepdims=keepdims, where=where)
+        found = rounded(total / counted(x, axis, keepdims, where), x)
     else:
         found = over(ops.mean, x, axis, keepdims)
     return in_ints(found, dtype)
@@ -148,12 +159,13 @@ def var(
 
 def _var_about(x: Any, center: Any, axis: Any, less: Any, keepdims: Any, where: Any) -> Any:
     """The variance of what a mask chooses, or about a mean that is given."""
+    given_x, x = x, in_sums(x)
     middle = tensor(center) if given(center) else mean(x, axis, keepdims=True, where=where)
     away = x - middle
     squares = ops.square(ops.abs(away)) if dt.is_complex(x.dtype) else away * away
     count = counted(x, axis, keepdims, True if not given(where) else where)
     total = sum(squares, axis, keepdims=keepdims, where=where)
-    return total / ops.maximum(count - less, 0)
+    return rounded(total / ops.maximum(count - less, 0), given_x)
 
 
 def std(
@@ -161,8 +173,11 @@ def std(
     keepdims: Any = False, *, where: Any = None, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """The square root of :func:`var`."""
-    found = var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
-    return ops.sqrt(found)
+    x = in_floats("std", a, dtype)
+    found = var(
+        in_sums(x), axis, None, out, ddof, keepdims, where=where, mean=mean, correction=correction
+    )
+    return rounded(ops.sqrt(found), x)
 
 
 def average(
@@ -184,9 +199,10 @@ def average(
         w = ops.reshape(w, tuple(d if i in at else 1 for i, d in enumerate(dims)))
         w = ops.expand(w, x.shape)
     w = expect_dims(w, refusal, x.meta.dims)
-    total = sum(w, axis, keepdims=keepdims)
-    found = sum(x * w, axis, keepdims=keepdims) / total
-    return (found, total) if returned else found
+    total = sum(in_sums(w), axis, keepdims=keepdims)
+    found = sum(in_sums(x) * in_sums(w), axis, keepdims=keepdims) / total
+    found = found.astype(dt.promote(x.dtype, w.dtype))
+    return (found, total.astype(w.dtype)) if returned else found
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:

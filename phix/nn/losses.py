@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core import dtypes as dt
 from phix.core.annotations import FloatLike
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.expectations import expect, expect_dims
@@ -42,9 +43,9 @@ def _reduced(name: str, loss: Any, reduction: str, weight: Any = None) -> Any:
 
 
 def _weighted_mean(loss: Any, weight: Any) -> Any:
-    """sum(loss) / sum(weight), and 0 where no weight is left."""
-    total = ops.sum(weight)
-    return ops.sum(loss) / ops.where(total == 0, 1.0, total)
+    """sum(loss) / sum(weight), and 0 where no weight is left; 16 bits would not hold the sums."""
+    total, losses = (ops.sum(x.astype(dt.summed_dtype(x.dtype))) for x in (weight, loss))
+    return (losses / ops.where(total == 0, 1.0, total)).astype(loss.dtype)
 
 
 @takes()
@@ -320,7 +321,8 @@ def cross_entropy(
         counts = ops.unsqueeze(counts, [axis])
         target = _targets(scores, number, axis)
     if not is_zero(label_smoothing):
-        target = (1 - label_smoothing) * target + label_smoothing / _size(scores, axis)
+        spread = (label_smoothing / _size(scores, axis)).astype(scores.dtype)
+        target = (1 - label_smoothing) * target + spread
     loss = _soft(scores, target, weight, counts, reduction, axis, use_softmax)
     return _without(loss, axis, keepdim)
 
@@ -372,7 +374,7 @@ def _without_axis(target: Any, axis: int) -> Any:
 
 
 def _size(x: Any, axis: int) -> Any:
-    return ops.full((), x.shape[axis], x.dtype)
+    return ops.full((), x.shape[axis], dt.summed_dtype(x.dtype))
 
 
 def _moved_last_to(x: Any, axis: int) -> Any:

@@ -227,12 +227,14 @@ def mean(x: Any, axis: Any, keepdim: bool) -> Any:
 
 
 @rules.decompose("mean_grad")
+@in_float32
 def mean_grad(x: Any, out_grad: Any, axis: Any, keepdim: bool) -> Any:
     share = out_grad / count(x, axis)
     return ops.expand(restored(share, x, axis, keepdim), x.meta.dims)
 
 
 @rules.decompose("mean_all_grad")
+@in_float32
 def mean_all_grad(x: Any, out_grad: Any) -> Any:
     return ops.expand(out_grad / count(x, range(x.ndim)), x.meta.dims)
 
@@ -265,6 +267,7 @@ def var_grad(
 
 
 @rules.decompose("std")
+@in_float32
 def std(x: Any, axis: Any, keepdim: bool, unbiased: bool, correction: float) -> Any:
     return ops.sqrt(ops.var(x, axis, keepdim, unbiased, correction))
 
