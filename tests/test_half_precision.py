@@ -257,3 +257,22 @@ def test_sums_and_counts_that_halves_do_not_hold_are_divided_first(dtype: str, n
     slopes = np.asarray(phix.jit(phix.grad(f))(phix.to_tensor(x))).astype(np.float64)
     expected = np.asarray(phix.grad(f)(exact))
     assert np.abs(slopes - expected).max() <= 8 * unit * np.abs(expected).max() + 2.0**-23
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_long_logcumsumexp_keeps_its_slopes(dtype: str) -> None:
+    """Ratios of sums that follow each other are close to 1: rounded to halves, their product was
+    a third of what it is after 3000."""
+    x = phix.to_tensor(np.random.default_rng(0).normal(size=3000).astype(NUMPY[dtype]))
+
+    def last(x: Any) -> Any:
+        return ops.logcumsumexp(x)[-1]
+
+    exact = np.asarray(x).astype(np.float64)
+    share = np.exp(exact - np.logaddexp.reduce(exact))
+    unit = float(ml_dtypes.finfo(NUMPY[dtype]).eps)
+    for run in (phix.grad(last), phix.jit(phix.grad(last))):
+        found = np.asarray(run(x)).astype(np.float64)
+        np.testing.assert_allclose(found, share, rtol=2 * unit, atol=2.0**-23)
+    _, along = phix.jvp(last, (x,), (ops.full_like(x, 1.0),))
+    assert abs(along.item() - 1.0) <= 2 * unit

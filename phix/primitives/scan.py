@@ -13,6 +13,7 @@ from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.pointwise import conj
 from phix.primitives.reduction import summed_dtype
+from phix.primitives.widening import in_float32
 
 
 def neighbour(x: Any, axis: int, step: int) -> Any:
@@ -175,6 +176,7 @@ def cummin_batch(batched: Any, x: Any, axis: int, dtype: Any) -> Any:
 
 # -- logcumsumexp ------------------------------------------------------------------------------
 @rules.decompose("logcumsumexp")
+@in_float32
 def logcumsumexp(x: Any, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Any:
     """m + log(s), m the largest so far: s_k = s_{k-1} exp(m_{k-1} - m_k) + exp(x_k - m_k)."""
     if flatten or not x.ndim:
@@ -202,6 +204,7 @@ def _sums_of_exp(x: Any, axis: int) -> tuple[Any, Any, Any]:
 
 
 @rules.decompose("logcumsumexp_grad")
+@in_float32
 def logcumsumexp_grad(
     x: Any, out: Any, out_grad: Any, axis: int, flatten: bool, exclusive: bool, reverse: bool
 ) -> Any:
