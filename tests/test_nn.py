@@ -334,3 +334,11 @@ def test_errors_say_what_to_write() -> None:
         ops.avg_pool2d(np.ones((1, 1, 4, 4)), [2, 2], [1, 1], [2, 2])
     with pytest.raises(AttributeValueError, match=r"one of none, mean, sum"):
         ops.mse_loss(x, x, "average")
+
+
+def test_wide_windows_are_no_deep_chains() -> None:
+    """A window of 600 had been 599 sums, one inside the other, and ended in a RecursionError."""
+    x = np.random.default_rng(0).normal(size=(1, 1, 1, 605))
+    windows = np.lib.stride_tricks.sliding_window_view(x[0, 0, 0], 600)
+    found = phix.nn.functional.avg_pool2d(phix.to_tensor(x), (1, 600), 1)
+    np.testing.assert_allclose(np.asarray(found)[0, 0, 0], windows.mean(-1), rtol=1e-10)

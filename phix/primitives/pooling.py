@@ -27,6 +27,14 @@ from phix.primitives.widening import as_dtype, widened
 _MOST_TAPS = 1 << 14
 
 
+def _combined(parts: list[Any], combine: Any) -> Any:
+    """All parts as one: halves of them first, so that no chain is as long as a window is wide."""
+    while len(parts) > 1:
+        pairs = [combine(a, b) for a, b in zip(parts[::2], parts[1::2])]
+        parts = pairs + parts[2 * len(pairs) :]
+    return parts[0]
+
+
 def spatial(x: Any, data_format: str) -> tuple[int, ...]:
     """The axes of (depth,) height and width."""
     return tuple(range(1, x.ndim - 1) if data_format in ("NHWC", "NDHWC") else range(2, x.ndim))
@@ -111,7 +119,7 @@ class Windows:
             return reduce(self._tiles(x), self._within())
         x = self._padded(x, fill)
         for number in range(len(self.axes)):
-            x = functools.reduce(combine, (self._part(x, number, i) for i in self._taps(number)))
+            x = _combined([self._part(x, number, i) for i in self._taps(number)], combine)
         return x
 
     def _tiles(self, x: Any) -> Any:
@@ -170,8 +178,8 @@ class Windows:
             return ops.reshape(ops.expand(values, self._parted(dims, self.kernel)), dims)
         values = self._begun(values)
         for number in range(len(self.axes)):
-            parts = (self._lying_in(values, number, i) for i in self._taps(number))
-            values = functools.reduce(ops.add, parts)
+            parts = [self._lying_in(values, number, i) for i in self._taps(number)]
+            values = _combined(parts, ops.add)
         return values
 
     def back_to_largest(self, x: Any, out: Any, grad: Any) -> Any:
