@@ -81,6 +81,18 @@ def test_numbers_that_are_not_normal_are_not_lost(by_tiles: bool, scales: tuple[
         np.testing.assert_array_equal(c.astype(float), want.astype(float))
 
 
+@pytest.mark.parametrize("by_tiles", WAYS)
+def test_numbers_that_are_not_normal_count_in_large_sums(by_tiles: bool) -> None:
+    rng, (m, n, k) = np.random.default_rng(0), (40, 50, 64)
+    x, y = (rng.integers(1, 9, s).astype(float) for s in ((m, k), (k, n)))  # no sum is small
+    x[:, ::2] *= 2.0**-132
+    y[::2] *= 2.0**124
+    a, b, c = x.astype(BFLOAT16), y.astype(BFLOAT16), np.zeros((m, n), BFLOAT16)
+    native(by_tiles)(0, 0, 0, m, n, k, k, n, n, *(v.ctypes.data for v in (a, b, c)), None)
+    want = (x @ y).astype(np.float32).astype(BFLOAT16)
+    np.testing.assert_array_equal(c.astype(float), want.astype(float))
+
+
 GUARDED = """
 import ctypes, mmap
 import numpy as np

@@ -50,12 +50,12 @@ def _summable(x: Any) -> Any:
 
 def in_sums(x: Any) -> Any:
     """``x`` in the dtype of sums that are divided before they are rounded."""
-    return x.astype(dt.summed_dtype(x.dtype))
+    return x.astype(dt.accumulator_dtype(x.dtype))
 
 
 def rounded(found: Any, x: Any) -> Any:
     """What was computed of ``in_sums(x)``, as of x itself."""
-    return found.astype(x.dtype) if dt.summed_dtype(x.dtype) != x.dtype else found
+    return found.astype(x.dtype) if dt.accumulator_dtype(x.dtype) != x.dtype else found
 
 
 def chosen(x: Any, where: Any, instead: Any) -> Any:

@@ -34,7 +34,7 @@ def cov(
 ) -> Any:  # fmt: skip
     """The covariances of the variables in the rows, or, with rowvar=False, in the columns."""
     x = with_dtype(_rows("cov", m, y, rowvar), dtype)
-    if (wide := dt.summed_dtype(x.dtype)) != x.dtype:
+    if (wide := dt.accumulator_dtype(x.dtype)) != x.dtype:
         found = cov(x.astype(wide), None, True, bias, ddof, fweights, aweights)
         return found.astype(x.dtype)
     less = ddof if ddof is not None else 0 if bias else 1
@@ -67,7 +67,7 @@ def _freedom(count: Any) -> Any:
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """The covariances divided by the standard deviations: from -1 to 1."""
     rows = with_dtype(_rows("corrcoef", x, y, rowvar), dtype)
-    if (wide := dt.summed_dtype(rows.dtype)) != rows.dtype:
+    if (wide := dt.accumulator_dtype(rows.dtype)) != rows.dtype:
         return corrcoef(rows.astype(wide)).astype(rows.dtype)
     found = cov(rows)
     if not found.ndim:

@@ -120,7 +120,7 @@ def real_dtype(dtype: np.dtype) -> np.dtype:
     return _REAL_OF.get(dtype, dtype)
 
 
-def summed_dtype(dtype: np.dtype) -> np.dtype:
+def accumulator_dtype(dtype: np.dtype) -> np.dtype:
     """What sums are computed in that are divided before they are rounded: float32 for 16 bits."""
     return float32 if dtype in (float16, bfloat16) else dtype
 

@@ -44,7 +44,7 @@ def _reduced(name: str, loss: Any, reduction: str, weight: Any = None) -> Any:
 
 def _weighted_mean(loss: Any, weight: Any) -> Any:
     """sum(loss) / sum(weight), and 0 where no weight is left; 16 bits would not hold the sums."""
-    total, losses = (ops.sum(x.astype(dt.summed_dtype(x.dtype))) for x in (weight, loss))
+    total, losses = (ops.sum(x.astype(dt.accumulator_dtype(x.dtype))) for x in (weight, loss))
     return (losses / ops.where(total == 0, 1.0, total)).astype(loss.dtype)
 
 
@@ -374,7 +374,7 @@ def _without_axis(target: Any, axis: int) -> Any:
 
 
 def _size(x: Any, axis: int) -> Any:
-    return ops.full((), x.shape[axis], dt.summed_dtype(x.dtype))
+    return ops.full((), x.shape[axis], dt.accumulator_dtype(x.dtype))
 
 
 def _moved_last_to(x: Any, axis: int) -> Any:

@@ -50,7 +50,7 @@ def counted(index: Any, rows: dm.DimLike) -> Any:
 
 def gathered(messages: Any, index: Any, rows: dm.DimLike, how: str) -> Any:
     """Row r is the sum, mean, ... of the messages whose index is r; 0 where there are none."""
-    if how == "MEAN" and (wide := dt.summed_dtype(messages.dtype)) != messages.dtype:
+    if how == "MEAN" and (wide := dt.accumulator_dtype(messages.dtype)) != messages.dtype:
         return gathered(messages.astype(wide), index, rows, how).astype(messages.dtype)
     out = nothing(messages, (rows, *messages.meta.dims[1:]))
     if how in _EXTREMES:

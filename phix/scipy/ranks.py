@@ -111,7 +111,7 @@ def sem(a: TensorLike, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = 
     if axis is None or not x.ndim:
         x, axis = ops.reshape(x, [-1]), 0
     count = x.shape[axis_of(axis, x.ndim)]
-    wide = x.astype(dt.summed_dtype(x.dtype))
+    wide = x.astype(dt.accumulator_dtype(x.dtype))
     away = wide - ops.mean(wide, [axis], True)
     square = ops.sum(away * away, [axis], keepdim=keepdims)
     found = ops.sqrt(square / dm.maximum(count - ddof, 0) / count)  # of too few, nothing is known

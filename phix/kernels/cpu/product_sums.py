@@ -11,6 +11,7 @@ from phix.kernels.cpu.tiles import Text
 
 # So many parts are added up in memory; of longer sums what they come to goes into float64s.
 PARTS = 32
+LONGEST = DEPTH * PARTS
 
 
 def _add_to_wide(kind: str, size: int) -> str:
@@ -47,8 +48,7 @@ def _over_result(t: Text) -> Iterator[tuple[str, str]]:
 def _entry(name: str, kind: str, size: int) -> str:
     """Parts of ``DEPTH * PARTS`` terms, one after the other."""
     t = Text(kind, size)
-    long = DEPTH * PARTS
-    is_long = t.let(f"icmp sgt i64 %k, {long}")
+    is_long = t.let(f"icmp sgt i64 %k, {LONGEST}")
     with t.where(t.let(f"xor i1 {is_long}, true")):
         t.put(f"call void @part({ARGUMENTS})")
     with t.where(is_long):
@@ -58,11 +58,11 @@ def _entry(name: str, kind: str, size: int) -> str:
             t.put(faults.report("%fault", faults.NO_ROOM).strip())
         with t.where(t.let(f"xor i1 {has_none}, true")):
             result = f"ptr {wide}, ptr %out, i64 %lead.out, i64 %m, i64 %n"
-            with t.loop(0, "%k", long) as q:
+            with t.loop(0, "%k", LONGEST) as q:
                 is_first = t.let(f"icmp eq i64 {q}, 0")
                 part = {
                     "%adds": t.let(f"select i1 {is_first}, i64 %adds, i64 0"),
-                    "%k": t.least(t.op("sub", "%k", q), long),
+                    "%k": t.least(t.op("sub", "%k", q), LONGEST),
                     "%x": t.at("%x", t.op("mul", q, stride(t, "x", "%lead.x", "1"))),
                     "%y": t.at("%y", t.op("mul", q, stride(t, "y", "1", "%lead.y"))),
                 }
