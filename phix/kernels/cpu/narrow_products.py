@@ -36,35 +36,25 @@ LEAST_PACKED, LEAST_MULTIPLIED = 128_000, 8 * LEAST_SHARED
 
 
 # -- jobs ------------------------------------------------------------------------------------------
-def _packed(t: Text, name: str, operand: tuple[str, ...], first: str, to: str, least: str) -> None:
-    """All terms of up to 16 lines, from ``first`` on, block by block; of none, nothing."""
+def _packed(t: Text, name: str, operand: tuple[str, ...], panel: str, to: str, span: str) -> None:
+    """All terms of a panel of 32 lines, as two of 16, each block by block; in a line of the cache
+    in front of them the least of its numbers."""
     base, every, line, inner, k = operand
-    t.store("-1", least)
-    lines = t.least(t.op("sub", every, first), LINES)
-    with t.where(t.let(f"icmp sgt i64 {lines}, 0")), t.loop(0, k, TERMS) as q:
+    first = t.op("mul", panel, SIDE)
+    lines, half = t.least(t.op("sub", every, first), SIDE), t.op("mul", span, LINES)
+    t.store("-1", to)
+    with t.loop(0, k, TERMS) as q:
         source = t.at(base, t.op("mul", first, line), t.op("mul", q, inner))
+        terms, block = t.least(t.op("sub", k, q), TERMS), t.at(to, LINE, t.op("mul", q, LINES))
         t.put(
-            f"call void @{name}(ptr {source}, i64 {line}, i64 {inner}, i64 {lines}, "
-            f"i64 {t.least(t.op('sub', k, q), TERMS)}, ptr {t.at(to, t.op('mul', q, LINES))}, "
-            f"ptr {least})"
+            f"call void @{name}(ptr {source}, i64 {line}, i64 {inner}, i64 {lines}, i64 {terms}, "
+            f"ptr {block}, i64 {half}, ptr {to})"
         )
 
 
-def _place(t: Text, packed: str, panel: str, span: str) -> tuple[str, str]:
-    """Where a panel of 16 lines is packed, and, in a line of the cache in front of it, the least of
-    its numbers."""
-    least = t.at(packed, t.op("mul", panel, _size(t, span)))
-    return t.at(least, LINE), least
-
-
 def _size(t: Text, span: str) -> str:
-    """Elements from one panel of 16 lines to the next."""
-    return t.op("add", t.op("mul", span, LINES), LINE)
-
-
-def _bytes(t: Text, span: str) -> str:
-    """Those of a panel of 32 lines."""
-    return t.op("mul", _size(t, span), 2 * SIZE)
+    """Elements from one panel of 32 lines to the next."""
+    return t.op("add", t.op("mul", span, SIDE), LINE)
 
 
 _ROWS = ("x", "m", "x_row", "x_inner", "k")
@@ -82,10 +72,10 @@ def _pack_job() -> str:
         (start, "%to", panels, "pack_columns", "packed_y", _COLUMNS),
     ):
         (packed,), operand = fields(t, place), tuple(fields(t, *names))
-        with t.loop(first, last) as p, t.loop(0, 2) as half:
-            panel = t.op("add", t.op("mul", t.op("sub", p, before), 2), half)
-            line = t.op("mul", panel, LINES)
-            _packed(t, name, operand, line, *_place(t, packed, panel, span))
+        with t.loop(first, last) as p:
+            panel = t.op("sub", p, before)
+            to = t.at(packed, t.op("mul", panel, _size(t, span)))
+            _packed(t, name, operand, panel, to, span)
     return t.function("@pack_job(ptr %job, i64 %from, i64 %to)")
 
 
@@ -98,16 +88,16 @@ def _tile_job(by_tiles: bool) -> str:
     )
     (packed,), operand = fields(t, "packed_y"), tuple(fields(t, *_COLUMNS))
     is_late = t.let(f"icmp ne i64 {lies}, 0")
-    with memory(t, t.op("mul", _bytes(t, span), lies), fault) as near:
+    room = t.op("mul", t.op("mul", _size(t, span), SIZE), lies)
+    with memory(t, room, fault) as near:
         if by_tiles:
             t.put("call void @llvm.x86.ldtilecfg(ptr @shape)")
         with t.loop("%from", "%to") as task:
             block, j = t.op("sdiv", task, columns), t.op("srem", task, columns)
-            there = t.at(packed, t.op("mul", t.op("mul", j, 2), _size(t, span)))
+            there = t.at(packed, t.op("mul", j, _size(t, span)))
             right = t.let(f"select i1 {is_late}, ptr {near}, ptr {there}")
-            with t.where(is_late), t.loop(0, 2) as half:
-                line = t.op("mul", t.op("add", t.op("mul", j, 2), half), LINES)
-                _packed(t, "pack_columns", operand, line, *_place(t, near, half, span))
+            with t.where(is_late):
+                _packed(t, "pack_columns", operand, j, near, span)
             first = t.op("mul", block, some)
             with t.loop(first, t.least(t.op("add", first, some), panels)) as p:
                 _sums_of_tile(t, p, j, right)
@@ -126,14 +116,12 @@ def _sums_of_tile(t: Text, p: str, j: str, right: str) -> None:
     size = t.let(f"select i1 {is_narrow}, i64 {SIZE}, i64 4")
     to = t.let(f"getelementptr inbounds i8, ptr {out}, i64 {t.op('mul', at, size)}")
     rows, columns = (t.least(t.op("sub", e, at), SIDE) for e, at in ((m, row), (n, column)))
-    apart, blocks = _size(t, span), t.op("sdiv", span, TERMS)
-    left = t.at(packed, t.op("mul", t.op("mul", p, 2), apart))
-    least = "-1"
-    for each in (left, t.at(left, apart), right, t.at(right, apart)):
-        least = t.let(f"call {KIND} @llvm.umin.{KIND}({KIND} {least}, {KIND} {t.load(each)})")
+    left = t.at(packed, t.op("mul", p, _size(t, span)))
+    both = ", ".join(f"{KIND} {t.load(panel)}" for panel in (left, right))
     t.put(
-        f"call void @tile(i64 {blocks}, ptr {t.at(left, LINE)}, i64 {apart}, "
-        f"ptr {t.at(right, LINE)}, i64 {apart}, {KIND} {least}, ptr {to}, i64 {lead}, "
+        f"call void @tile(i64 {t.op('sdiv', span, TERMS)}, ptr {t.at(left, LINE)}, "
+        f"ptr {t.at(right, LINE)}, i64 {t.op('mul', span, LINES)}, "
+        f"{KIND} {t.let(f'call {KIND} @llvm.umin.{KIND}({both})')}, ptr {to}, i64 {lead}, "
         f"i64 {rows}, i64 {columns}, i1 {is_narrow})"
     )
 
@@ -157,7 +145,7 @@ def _part() -> str:
     near = most(t.op("sdiv", NEAR // (SIDE * SIZE), most(span, 1)), LEAST_NEAR)
     some = t.let(f"select i1 {is_late}, i64 {most(whole(rows, pieces), 1)}, i64 {near}")
     ahead = t.let(f"select i1 {is_late}, i64 0, i64 {columns}")
-    panel = _bytes(t, span)
+    panel = t.op("mul", _size(t, span), SIZE)
     bytes_x, bytes_y = t.op("mul", rows, panel), t.op("mul", ahead, panel)
     with memory(t, t.op("add", bytes_x, bytes_y)) as found:
         known = {

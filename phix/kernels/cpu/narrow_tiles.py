@@ -24,7 +24,9 @@ SIDE = 2 * LINES  # rows and columns of a tile of the result
 
 
 # -- packing ---------------------------------------------------------------------------------------
-_PACKED = "ptr %from, i64 %line, i64 %inner, i64 %lines, i64 %terms, ptr %to, ptr %least"
+_PACKED = (
+    "ptr %from, i64 %line, i64 %inner, i64 %lines, i64 %terms, ptr %to, i64 %below, ptr %least"
+)
 # The least of some numbers that are not 0: their bits without the sign, less 1, as an unsigned int.
 # Below these bounds some are not normal; products of some may not be.
 NOT_NORMAL, TINY = (1 << 7) - 1, (127 - 63 << 7) - 1
@@ -33,35 +35,53 @@ SMALL = 2.0**-100
 
 
 def _pack(name: str, by_pairs: bool) -> str:
-    """A block of up to 16 lines and 32 terms, one of whose strides is 1, and 0 for all others."""
+    """Two blocks of up to 16 lines and 32 terms, one of whose strides is 1, and 0 for all others;
+    the second of more than 16 lines, ``below`` the first."""
     t = Text(KIND, SIZE)
     t.head.append(f"  %all = alloca <{TERMS} x {KIND}>, align 64")
     t.put(f"store <{TERMS} x {KIND}> {spread(t, KIND, '-1', TERMS)}, ptr %all")
     in_order = t.let("icmp eq i64 %inner, 1")
     turned = t.let(f"xor i1 {in_order}, true")
-    with t.where(in_order), t.loop(0, LINES) as r:
-        at, terms = _inside(t, r, "%lines", "%terms")
-        row = _some(t, t.at("%from", t.op("mul", at, "%line")), terms, TERMS)
-        _noted(t, row)
-        t.store(row, t.at("%to", t.op("mul", r, TERMS)), TERMS)
-    with t.where(turned), t.loop(0, TERMS, 2) as q:
-        pair = []
-        for term in (q, t.op("add", q, 1)):
-            at, lines = _inside(t, term, "%terms", "%lines")
-            pair.append(_some(t, t.at("%from", t.op("mul", at, "%inner")), lines, LINES))
-        order = ", ".join(f"i32 {n}, i32 {LINES + n}" for n in range(LINES))
-        half = f"<{LINES} x {KIND}>"
-        pairs = f"{half} {pair[0]}, {half} {pair[1]}, <{TERMS} x i32> <{order}>"
-        mixed = t.let(f"shufflevector {pairs}")
-        _noted(t, mixed)
-        t.store(mixed, t.at("%to", t.op("mul", q, LINES)), TERMS)
+    has_more = t.let(f"icmp sgt i64 %lines, {LINES}")
+    with t.where(in_order):
+        _pack_lines(t, t.let(f"select i1 {has_more}, i64 {SIDE}, i64 {LINES}"))
+    with t.where(turned):
+        _pack_terms(t)
     with t.where(in_order if by_pairs else turned):
         t.put("call void @turn(ptr %to)")
+        with t.where(has_more):
+            t.put(f"call void @turn(ptr {t.at('%to', '%below')})")
     every = f"<{TERMS} x {KIND}> {t.let(f'load <{TERMS} x {KIND}>, ptr %all')}"
     own = t.let(f"call {KIND} @llvm.vector.reduce.umin.v{TERMS}{KIND}({every})")
     least = f"{KIND} {own}, {KIND} {t.load('%least')}"
     t.store(t.let(f"call {KIND} @llvm.umin.{KIND}({least})"), "%least")
     return t.function(f"@{name}({_PACKED}) noinline")
+
+
+def _pack_lines(t: Text, count: str) -> None:
+    """Of terms that lie in order: line by line."""
+    with t.loop(0, count) as r:
+        at, terms = _inside(t, r, "%lines", "%terms")
+        row = _some(t, t.at("%from", t.op("mul", at, "%line")), terms)
+        _noted(t, row)
+        half = t.op("mul", t.op("sdiv", r, LINES), "%below")
+        t.store(row, t.at("%to", half, t.op("mul", t.op("and", r, LINES - 1), TERMS)), TERMS)
+
+
+def _pack_terms(t: Text) -> None:
+    """Of lines that lie in order: pair by pair."""
+    vector = f"<{TERMS} x {KIND}>"
+    with t.loop(0, TERMS, 2) as q:
+        pair = []
+        for term in (q, t.op("add", q, 1)):
+            at, lines = _inside(t, term, "%terms", "%lines")
+            pair.append(_some(t, t.at("%from", t.op("mul", at, "%inner")), lines))
+        for half, below in ((0, "0"), (LINES, "%below")):
+            order = ", ".join(f"i32 {n}, i32 {SIDE + n}" for n in range(half, half + LINES))
+            pairs = f"{vector} {pair[0]}, {vector} {pair[1]}, <{TERMS} x i32> <{order}>"
+            mixed = t.let(f"shufflevector {pairs}")
+            _noted(t, mixed)
+            t.store(mixed, t.at("%to", below, t.op("mul", q, LINES)), TERMS)
 
 
 def _noted(t: Text, numbers: str) -> None:
@@ -82,11 +102,11 @@ def _inside(t: Text, number: str, every: str, count: str) -> tuple[str, str]:
     return at, some
 
 
-def _some(t: Text, address: str, count: str, lanes: int) -> str:
+def _some(t: Text, address: str, count: str) -> str:
     """The first elements of a vector in memory, and 0 for the others."""
-    vector, mask = f"<{lanes} x {KIND}>", first_lanes(t, count, lanes)
-    known = f"ptr {address}, i32 {SIZE}, <{lanes} x i1> {mask}, {vector} zeroinitializer"
-    return t.let(f"call {vector} @llvm.masked.load.v{lanes}i16.p0({known})")
+    vector, mask = f"<{TERMS} x {KIND}>", first_lanes(t, count, TERMS)
+    known = f"ptr {address}, i32 {SIZE}, <{TERMS} x i1> {mask}, {vector} zeroinitializer"
+    return t.let(f"call {vector} @llvm.masked.load.v{TERMS}{KIND}.p0({known})")
 
 
 def _turn() -> str:
@@ -110,13 +130,13 @@ def _turn() -> str:
 
 
 # -- a tile of sums --------------------------------------------------------------------------------
-SUMMED = "i64 %blocks, ptr %a, i64 %below, ptr %b, i64 %beside, ptr %c"
+SUMMED = "i64 %blocks, ptr %a, ptr %b, i64 %below, ptr %c"
 TO = "i16 %least, ptr %out, i64 %lead, i64 %rows, i64 %columns, i1 %narrow"
 
 
 def _tile(by_tiles: bool) -> str:
     """Up to 32 rows and columns of the result, by way of the stack: rounded to bfloat16, or as they
-    are. ``below`` and ``beside`` are from the upper 16 rows to the lower, and so of columns."""
+    are. ``below`` is from the upper 16 rows to the lower, and from 16 columns to the next."""
     t = Text("float", 4)
     t.head.append(f"  %c = alloca [{SIDE * SIDE} x float], align 64")
     is_doubtful = "true"
@@ -204,9 +224,9 @@ def _sums_by_tiles(high: int, wide: int) -> str:
         t.put(f"call void @llvm.x86.tilezero(i8 {2 * r + c})")
     with t.loop(0, "%blocks") as q:
         at = t.op("mul", q, BLOCK)
-        for first, count, base, step in ((4, high, "%a", "%below"), (6, wide, "%b", "%beside")):
+        for first, count, base in ((4, high, "%a"), (6, wide, "%b")):
             for n in range(count):
-                there = t.op("add", at, t.op("mul", step, n))
+                there = t.op("add", at, t.op("mul", "%below", n))
                 block = t.let(f"getelementptr inbounds {KIND}, ptr {base}, i64 {there}")
                 t.put(f"call void @llvm.x86.tileloadd64(i8 {first + n}, ptr {block}, i64 64)")
         for r, c in cells:
@@ -248,7 +268,7 @@ def _multiply_pairs(t: Text, first: str, block: str, p: str) -> None:
     right = t.op("add", block, t.op("mul", p, TERMS))
     columns = [
         _floats(t, _pair(t, "%b", t.op("add", right, beside), f"<{LINES} x i32>", 64), upper, half)
-        for beside in ("0", "%beside")
+        for beside in ("0", "%below")
     ]
     for r in range(_TOGETHER):
         pair = _pair(t, "%a", t.op("add", left, r * TERMS), "i32", 4)
@@ -284,8 +304,7 @@ _DECLARED = (
     "declare i16 @llvm.vector.reduce.umin.v32i16(<32 x i16>)",
     "declare <32 x i16> @llvm.umin.v32i16(<32 x i16>, <32 x i16>)",
     "declare i16 @llvm.umin.i16(i16, i16)",
-    *(f"declare <{n} x i16> @llvm.masked.load.v{n}i16.p0(ptr, i32, <{n} x i1>, <{n} x i16>)"
-      for n in (LINES, TERMS)),
+    "declare <32 x i16> @llvm.masked.load.v32i16.p0(ptr, i32, <32 x i1>, <32 x i16>)",
     *(f"declare void @llvm.masked.store.v{SIDE}{name}.p0(<{SIDE} x {kind}>, ptr, i32, "
       f"<{SIDE} x i1>)" for name, kind in (("i16", "i16"), ("f32", "float"))),
 )  # fmt: skip
