@@ -554,3 +554,12 @@ def test_other_refusals() -> None:
 @pytest.mark.parametrize("module", [arrangement, elementwise, selection, sets])
 def test_examples_run(module: Any) -> None:
     assert not doctest.testmod(module).failed
+
+
+def test_methods_take_them_too() -> None:
+    x = phix.to_tensor([0, 3, 0, 5])
+    assert [v.tolist() for v in x.nonzero(size=3, fill_value=-1)] == [[1, 3, -1]]
+    assert x.compress([True, False, True, True], size=4, fill_value=9).tolist() == [0, 0, 5, 9]
+    assert x.repeat([1, 2, 0, 1], total_repeat_length=6).tolist() == [0, 3, 3, 5, 5, 5]
+    rows = phix.to_tensor([[1, 0, 1], [0, 0, 1]])
+    assert phix.vmap(lambda r: r.nonzero(size=2)[0])(rows).tolist() == [[0, 2], [2, 0]]

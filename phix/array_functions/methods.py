@@ -256,12 +256,14 @@ class ArrayMethods:
         """Without the axes of one element, or without those named, which must have one."""
         return arrangement.squeeze(self, axis)
 
-    def repeat(self: Shaped, repeats: Any, axis: Any = None) -> Tensor:
+    def repeat(
+        self: Shaped, repeats: Any, axis: Any = None, *, total_repeat_length: Any = None
+    ) -> Tensor:
         """Each element so many times in a row; of the flattened tensor where there is no axis.
 
         The whole tensor several times is ``x.tile``, which torch calls repeat.
         """
-        return arrangement.repeat(self, repeats, axis)
+        return arrangement.repeat(self, repeats, axis, total_repeat_length=total_repeat_length)
 
     def sort(
         self: Shaped, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None,
@@ -324,14 +326,19 @@ class ArrayMethods:
         rows = arrangement.stack(parts)
         return ops.squeeze(ops.take_along_axis(rows, ops.unsqueeze(number, [0]), 0), [0])
 
-    def compress(self: Shaped, condition: Any, axis: Any = None, out: Any = None) -> Tensor:
-        """The slices along an axis for which the condition holds."""
+    def compress(
+        self: Shaped, condition: Any, axis: Any = None, out: Any = None, *, size: Any = None,
+        fill_value: Any = 0,
+    ) -> Tensor:  # fmt: skip
+        """The slices along an axis for which the condition holds, ``size`` of them if that is
+        given."""
         no_out("compress", out)
-        return selection.compress(condition, self, axis)
+        return selection.compress(condition, self, axis, size=size, fill_value=fill_value)
 
-    def nonzero(self: Shaped) -> tuple[Tensor, ...]:
-        """Where elements are not zero: the indices along each axis."""
-        return selection.nonzero(self)
+    def nonzero(self: Shaped, *, size: Any = None, fill_value: Any = None) -> tuple[Tensor, ...]:
+        """Where elements are not zero: the indices along each axis, ``size`` of them if that is
+        given."""
+        return selection.nonzero(self, size=size, fill_value=fill_value)
 
     def diagonal(self: Shaped, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         """The elements whose indices along two axes differ by ``offset``, along the last axis."""

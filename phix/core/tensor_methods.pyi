@@ -243,7 +243,7 @@ class TensorMethods:
         """Two axes in each other's place."""
     def squeeze(self, axis: Any = None) -> Tensor:
         """Without the axes of one element, or without those named, which must have one."""
-    def repeat(self, repeats: Any, axis: Any = None) -> Tensor:
+    def repeat(self, repeats: Any, axis: Any = None, *, total_repeat_length: Any = None) -> Tensor:
         """Each element so many times in a row; of the flattened tensor where there is no axis."""
     def sort(
         self,
@@ -274,10 +274,20 @@ class TensorMethods:
         """The elements at indices along an axis, of the flattened tensor where there is none."""
     def choose(self, choices: Any, out: Any = None, mode: str = 'raise') -> Tensor:
         """Element by element, from the choice whose number this tensor has there."""
-    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Tensor:
-        """The slices along an axis for which the condition holds."""
-    def nonzero(self) -> tuple[Tensor, ...]:
-        """Where elements are not zero: the indices along each axis."""
+    def compress(
+        self,
+        condition: Any,
+        axis: Any = None,
+        out: Any = None,
+        *,
+        size: Any = None,
+        fill_value: Any = 0,
+    ) -> Tensor:
+        """The slices along an axis for which the condition holds, ``size`` of them if that is
+        given."""
+    def nonzero(self, *, size: Any = None, fill_value: Any = None) -> tuple[Tensor, ...]:
+        """Where elements are not zero: the indices along each axis, ``size`` of them if that is
+        given."""
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         """The elements whose indices along two axes differ by ``offset``, along the last axis."""
     def trace(
