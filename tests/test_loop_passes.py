@@ -274,6 +274,7 @@ PROGRAMS: dict[str, tuple[Function, str, Shapes]] = {
     "uint8": (whole_numbers, "uint8", ((3, 4), (3, 4))),
     "views": (views, F4, ((4, 3), (3, 3))),
     "short rows": (lambda x: ops.max(x * 2.0, 1), F4, ((3, 19),)),  # a few vectors of any CPU
+    "extremes and places": (lambda x: (ops.max(x * 2.0, 1), ops.argmax(x * 2.0, 1)), F4, ((7, 5),)),
     "long rows": (lambda x: ops.max(x, 1), F4, ((33, 133),)),  # of more vectors
     "rows that come again": (lambda x: ops.softmax(x), F4, ((5, 37),)),
     "rows beside a row": (lambda x, b: ops.tanh(x + b) * x, F4, ((70, 5), (5,))),
@@ -396,7 +397,8 @@ def test_every_pass_of_the_tables_changes_some_program() -> None:
     changed: set[str] = set()
     names = ("descent", "deep network", "partly read", "carried sums", "views", "layer norm",
              "running totals", "short rows", "long rows", "rows beside a row",
-             "rows that come again", "rows of chances", "rolled", "ranks")  # fmt: skip
+             "rows that come again", "rows of chances", "rolled", "ranks",
+             "extremes and places")  # fmt: skip
     for name in names:
         changed.update(_proved(name).changed)
         with small_thresholds():

@@ -256,6 +256,7 @@ PROGRAMS = {
         [[normal(130, 130) / 11, normal(130, 130) / 11], normal(6, 130)],
     ),
     "algebra": (every_pattern, [normal(7, 6)]),
+    "extremes and places": (lambda x: (ops.max(x, 1), ops.argmax(x, 1)), [normal(30, 20)]),
     "large sum": (lambda x: (ops.sum(ops.tanh(x)), ops.tanh(x) + 1.0), [normal(500, 700)]),
     "large and plain": (lambda x: x + 1.0, [normal(600, 600)]),
     "cheap": (lambda x: (x + 1.0) / ops.sum(x + 1.0, 1, keepdim=True), [normal(9, 30)]),

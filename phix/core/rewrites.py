@@ -91,6 +91,7 @@ for _row in (
     ("overlap_collectives", "loops", "what goes between ranks is waited for where it is needed"),
     ("reuse_temps", "loops", "a temp lives in the temp whose elements its own replace"),
     ("shrink_temps", "loops", "a temp used one row at a time has memory for one row"),
+    ("equal_reductions", "loops", "of two loops that find the same extreme or sum, one goes"),
     ("block_sums", "loops", "long sums are added up in blocks, and the blocks in float64"),
     ("running_sums", "loops", "running totals in float64 wait for one addition in four"),
     ("peel_wraps", "loops", "loops are cut where what they read begins again at the other end"),

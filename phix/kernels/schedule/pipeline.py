@@ -70,6 +70,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("peel_wraps", "schedule.wrapping"),
         LoopPass("shrink_temps", "schedule.shrinking"),
         LoopPass("reuse_temps", "cpu.native_program"),
+        LoopPass("equal_reductions", "schedule.equal_reductions"),
         LoopPass("block_sums", "schedule.blocked_sums"),
         LoopPass("running_sums", "schedule.running_sums"),
         LoopPass("share_loops", "schedule.sharing"),
