@@ -23,7 +23,7 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value, buffer_value
 from phix.kernels.loops.calls import CallStep
 from phix.kernels.loops.nodes import RANK_STEP, Buffer, Element
-from phix.kernels.lowering.reduction import SUM, accumulator_dtype, as_dtype, parts, whole
+from phix.kernels.lowering.reduction import SUM, as_dtype, parts, whole
 from phix.kernels.lowering.registry import Task
 from phix.kernels.lowering.shape import reindexed, transpose
 from phix.kernels.scalar import language as sc
@@ -138,7 +138,7 @@ class _Calls:
 
     def _added(self, rows: Value) -> Value:
         """The sum over the first axis, row by row; of half precision in float32, rounded once."""
-        b, dims, wide = self.b, rows.dims[1:], accumulator_dtype(rows.dtype)
+        b, dims, wide = self.b, rows.dims[1:], dt.accumulator_dtype(rows.dtype)
         count = math.prod(map(int, dims))
 
         def row(number: Expr, i: Expr) -> Element:

@@ -104,13 +104,9 @@ def reduce_value(b: Builder, x: Value, axes: Any, monoid: Monoid, meta: MetaTens
     is_one = all(dm.is_one(x.dims[k]) for k in axes)
     if last in axes or last < 0 or is_one or not b.target.sums_in_memory:
         return reduction.in_registers()
-    wide = MetaTensor(meta.dims, accumulator_dtype(meta.dtype))
+    wide = MetaTensor(meta.dims, dt.accumulator_dtype(meta.dtype))
     (stored,) = b.written((wide,), reduction.in_memory)
     return converted(b, stored, meta.dtype)
-
-
-def accumulator_dtype(dtype: np.dtype) -> np.dtype:
-    return dt.float32 if dtype in (dt.float16, dt.bfloat16) else dtype
 
 
 @dataclass(eq=False)

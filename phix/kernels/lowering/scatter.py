@@ -29,7 +29,6 @@ from phix.kernels.lowering.reduction import (
     PROD,
     SUM,
     Monoid,
-    accumulator_dtype,
     as_dtype,
     converted,
     sum_of,
@@ -122,7 +121,7 @@ def _written(
     """What ``write`` puts into a buffer. Of half precision it adds in float32, and rounds once,
     unless each place is written to at most once: ``repeats`` is how often at most."""
     (meta,) = task.metas
-    wide = MetaTensor(meta.dims, accumulator_dtype(meta.dtype))
+    wide = MetaTensor(meta.dims, dt.accumulator_dtype(meta.dtype))
     if not adds or wide.dtype == meta.dtype or dm.is_one(repeats):
         return b.written((meta,), write)[0]
     return converted(b, b.written((wide,), write)[0], meta.dtype)

@@ -22,7 +22,6 @@ from phix.kernels.loops.nodes import Buffer, Element, Kernel
 from phix.kernels.lowering import sparse_product_steps as steps
 from phix.kernels.lowering.host_steps import host
 from phix.kernels.lowering.reduction import (
-    accumulator_dtype,
     as_dtype,
     converted,
     parts,
@@ -144,7 +143,7 @@ def _cleared(b: Builder, table: Buffer) -> None:
 def segment_sum(b: Builder, x: Value, starts: Value, *, task: Task) -> Value:
     """Each sum goes over its own rows of x, so threads share the sums."""
     (meta,) = task.metas
-    wide = MetaTensor(meta.dims, accumulator_dtype(meta.dtype))
+    wide = MetaTensor(meta.dims, dt.accumulator_dtype(meta.dtype))
     by_rows = bool(x.dims[1:]) and b.target.sums_in_memory
 
     def write(out: Buffer) -> None:
