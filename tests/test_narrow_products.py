@@ -17,6 +17,7 @@ import phix
 from phix import ops
 from phix.core import dtypes as dt
 from phix.kernels.cpu import product_code
+from tests.guarded_memory import check_in_a_process
 from tests.test_products import stored
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -94,20 +95,9 @@ def test_numbers_that_are_not_normal_count_in_large_sums(by_tiles: bool) -> None
 
 
 GUARDED = """
-import ctypes, mmap
 import numpy as np
+from tests.guarded_memory import at_the_end_of_memory
 from tests.test_narrow_products import BFLOAT16, SIZES, has_tiles, native
-
-def at_the_end_of_memory(x, kept=[]):
-    # a page that nobody may read follows
-    whole = (x.nbytes // mmap.PAGESIZE + 1) * mmap.PAGESIZE
-    memory = mmap.mmap(-1, whole + mmap.PAGESIZE)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    assert not ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + whole), mmap.PAGESIZE, 0)
-    found = np.frombuffer(memory, x.dtype, x.size, whole - x.nbytes).reshape(x.shape)
-    found[...] = x
-    kept.append(memory)
-    return found
 
 for by_tiles in (False, True)[: 1 + has_tiles]:
     for m, n, k in SIZES:
@@ -123,11 +113,31 @@ for by_tiles in (False, True)[: 1 + has_tiles]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux to guard a page")
 def test_nothing_is_read_behind_the_operands() -> None:
-    root = os.path.dirname(os.path.dirname(__file__))
-    place = {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{root}:{root}/tests"}
-    run = [sys.executable, "-W", "ignore", "-c", GUARDED]
-    done = subprocess.run(run, env=os.environ | place, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{done.returncode}: {done.stderr}"
+    check_in_a_process(GUARDED)
+
+
+PROGRAM = """
+import hashlib
+import ml_dtypes
+import numpy as np
+import phix
+rng = np.random.default_rng(0)
+for m, n, k in [(300, 90, 100), (40, 500, 700), (1000, 33, 64)]:
+    x, y = (rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((m, k), (k, n)))
+    out = np.asarray(phix.jit(phix.ops.matmul)(x, y))
+    print(hashlib.sha256(out.tobytes()).hexdigest())
+"""
+
+
+def test_the_product_is_the_same_with_any_number_of_threads() -> None:
+    found = set()
+    for count in ("1", "2", "5"):
+        run = [sys.executable, "-W", "ignore", "-c", PROGRAM]
+        env = {**os.environ, "PHIX_NUM_THREADS": count}
+        done = subprocess.run(run, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        found.add(done.stdout)
+    assert len(found) == 1 and "" not in found
 
 
 def ints(seed: int, *shape: int) -> phix.Tensor:

@@ -21,6 +21,7 @@ from phix.kernels.cpu.advice import APART
 from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.target import CPU
 from phix.kernels.schedule.pipeline import lowered
+from tests.guarded_memory import check_in_a_process
 
 pytestmark = pytest.mark.unoptimised(4)
 
@@ -101,22 +102,12 @@ def test_products_of_every_size(dtype: str, machine: tuple[int, int], beside: in
 
 
 GUARDED = """
-import ctypes, mmap
+import ctypes
 import numpy as np
 import phix
 from phix.kernels.cpu import jit, product_code
-from test_products import SIZES
-
-def at_the_end_of_memory(x, kept=[]):
-    # a page that nobody may read follows
-    whole = (x.nbytes // mmap.PAGESIZE + 1) * mmap.PAGESIZE
-    memory = mmap.mmap(-1, whole + mmap.PAGESIZE)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    assert not ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + whole), mmap.PAGESIZE, 0)
-    found = np.frombuffer(memory, x.dtype, x.size, whole - x.nbytes).reshape(x.shape)
-    found[...] = x
-    kept.append(memory)
-    return found
+from tests.guarded_memory import at_the_end_of_memory
+from tests.test_products import SIZES
 
 kinds = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 4
 for dtype in ("float32", "float64"):
@@ -135,10 +126,7 @@ for dtype in ("float32", "float64"):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux to guard a page")
 def test_nothing_is_read_behind_the_operands() -> None:
-    place = {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{os.path.dirname(__file__)}"}
-    run = [sys.executable, "-W", "ignore", "-c", GUARDED]
-    done = subprocess.run(run, env=os.environ | place, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{done.returncode}: {done.stderr}"
+    check_in_a_process(GUARDED)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
