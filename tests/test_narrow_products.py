@@ -94,6 +94,20 @@ def test_numbers_that_are_not_normal_count_in_large_sums(by_tiles: bool) -> None
     np.testing.assert_array_equal(c.astype(float), want.astype(float))
 
 
+@pytest.mark.parametrize("by_tiles", WAYS)
+@pytest.mark.parametrize("power", range(-66, -54))
+def test_differences_of_products_are_not_lost(by_tiles: bool, power: int) -> None:
+    """Products of such numbers are normal, and some of their differences are not."""
+    rng, (m, n, k) = np.random.default_rng(0), (40, 50, 64)
+    x, y = (rng.integers(128, 256, s) * 2.0 ** (power - 7) for s in ((m, k), (k, n)))
+    y[1::2] = -y[::2]  # the sum is that of the differences
+    x[:, 1::2] = x[:, ::2] + rng.integers(0, 2, (m, k // 2)) * 2.0 ** (power - 7)
+    a, b, c = x.astype(BFLOAT16), y.astype(BFLOAT16), np.zeros((m, n), BFLOAT16)
+    native(by_tiles)(0, 0, 0, m, n, k, k, n, n, *(v.ctypes.data for v in (a, b, c)), None)
+    want, room = x @ y, (abs(x) @ abs(y)) * 2.0**-21 + 2.0**-134
+    assert (abs(c.astype(float) - want) <= abs(want) * 2.0**-8 + room).all()
+
+
 GUARDED = """
 import numpy as np
 from tests.guarded_memory import at_the_end_of_memory

@@ -28,10 +28,12 @@ _PACKED = (
     "ptr %from, i64 %line, i64 %inner, i64 %lines, i64 %terms, ptr %to, i64 %below, ptr %least"
 )
 # The least of some numbers that are not 0: their bits without the sign, less 1, as an unsigned int.
-# Below these bounds some are not normal; products of some may not be.
-NOT_NORMAL, TINY = (1 << 7) - 1, (127 - 63 << 7) - 1
-# Below half a digit of such numbers is what all products of a sum come to that were taken for 0.
-SMALL = 2.0**-100
+# Below these bounds some are not normal; products of some, or differences of these, may not be:
+# all numbers from 2.0**-56 on are multiples of 2.0**-63, whose products are normal.
+NOT_NORMAL, TINY = (1 << 7) - 1, (127 - 56 << 7) - 1
+# Below half a digit of such numbers, of float32 too, is what all products of a sum come to that
+# were taken for 0.
+SMALL = 2.0**-84
 
 
 def _pack(name: str, by_pairs: bool) -> str:
