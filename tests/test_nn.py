@@ -342,3 +342,30 @@ def test_wide_windows_are_no_deep_chains() -> None:
     windows = np.lib.stride_tricks.sliding_window_view(x[0, 0, 0], 600)
     found = phix.nn.functional.avg_pool2d(phix.to_tensor(x), (1, 600), 1)
     np.testing.assert_allclose(np.asarray(found)[0, 0, 0], windows.mean(-1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("k", [33, 64, 600])
+@pytest.mark.parametrize(("stride", "pad"), [(1, 20), (40, 3)])
+def test_wide_windows_are_made_of_what_rows_of_their_elements_come_to(
+    k: int, stride: int, pad: int
+) -> None:
+    """A window of 600 took 12 s to compile, an op for each of its elements."""
+    x = np.random.default_rng(k).normal(size=(2, 1, 1, 700))
+    wide = np.pad(x, [(0, 0)] * 3 + [(pad, pad)], constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(wide, k, -1)[..., ::stride, :]
+    sizes = (~np.isnan(windows)).sum(-1)
+    attrs = ([1, k], [1, stride], [0, pad])
+    images = phix.to_tensor(x)
+    spec = [phix.spec([-1] * 4, "float64")]
+    for run in (lambda f: f, lambda f: phix.jit(f, input_spec=spec), phix.jit):
+        most = run(lambda x: ops.max_pool2d(x, *attrs))(images)
+        np.testing.assert_array_equal(np.asarray(most), np.nanmax(windows, -1))
+        mean = run(lambda x: ops.avg_pool2d(x, *attrs))(images)
+        np.testing.assert_allclose(np.asarray(mean), np.nanmean(windows, -1), atol=1e-13)
+        total = run(phix.grad(lambda x: ops.sum(ops.sin(ops.avg_pool2d(x, *attrs)))))(images)
+        slopes, want = np.cos(np.nanmean(windows, -1)) / sizes, np.zeros_like(wide)
+        for n in range(slopes.shape[-1]):
+            want[..., n * stride : n * stride + k] += slopes[..., n, None]
+        np.testing.assert_allclose(
+            np.asarray(total), want[..., pad : pad + 700], rtol=1e-10, atol=1e-13
+        )

@@ -23,8 +23,9 @@ from phix.primitives.convolution import COUNTS, MOST, check_windows
 from phix.primitives.positions import numbers
 from phix.primitives.widening import as_dtype, widened
 
-# Each element of a window is a few ops of its own, where windows overlap.
-_MOST_TAPS = 1 << 14
+# Each element of a window is a few ops of its own, where windows overlap; of larger ones along an
+# axis, what elements in a row come to is computed for 8 of them, 64 and so on.
+_MOST_TAPS, _FEW_TAPS, _TOGETHER = 1 << 14, 32, 8
 
 
 def _combined(parts: list[Any], combine: Any) -> Any:
@@ -119,8 +120,28 @@ class Windows:
             return reduce(self._tiles(x), self._within())
         x = self._padded(x, fill)
         for number in range(len(self.axes)):
-            x = _combined([self._part(x, number, i) for i in self._taps(number)], combine)
+            parts = self._parts(x, number, combine, self._part)
+            x = _combined(parts, combine)
         return x
+
+    def _parts(self, x: Any, number: int, combine: Any, seen: Any) -> list[Any]:
+        """What windows along one axis are made of; ``seen(x, number, i)`` is, for all of
+        them, what begins at their ``i``-th element."""
+        k, axis = self.kernel[number], self.axes[number]
+        if k <= _FEW_TAPS:
+            return [seen(x, number, i) for i in range(k)]
+        parts: list[Any] = []
+        begin, width = 0, 1
+        while True:
+            for _ in range(k // width % _TOGETHER):
+                parts.append(seen(x, number, begin))
+                begin += width
+            if begin == k:
+                return parts
+            end = x.meta.dims[axis] - (_TOGETHER - 1) * width
+            starts = [n * width for n in range(_TOGETHER)]
+            x = _combined([ops.slice(x, [axis], [n], [n + end]) for n in starts], combine)
+            width *= _TOGETHER
 
     def _tiles(self, x: Any) -> Any:
         return ops.reshape(x, self._parted(x.meta.dims, self.kernel))
@@ -170,6 +191,10 @@ class Windows:
         start = self.kernel[number] - 1 - i
         return ops.slice(begun, [self.axes[number]], [start], [start + self.size[number]])
 
+    def _lying_from(self, begun: Any, number: int, i: int) -> Any:
+        """The same, the first window first that an element lies in."""
+        return self._lying_in(begun, number, self.kernel[number] - 1 - i)
+
     def back(self, values: Any, like: Any) -> Any:
         """The sum over the windows an element lies in: the gradient of sums over windows."""
         if self.tile():
@@ -178,7 +203,7 @@ class Windows:
             return ops.reshape(ops.expand(values, self._parted(dims, self.kernel)), dims)
         values = self._begun(values)
         for number in range(len(self.axes)):
-            parts = [self._lying_in(values, number, i) for i in self._taps(number)]
+            parts = self._parts(values, number, ops.add, self._lying_from)
             values = _combined(parts, ops.add)
         return values
 
