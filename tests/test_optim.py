@@ -418,7 +418,19 @@ def test_multi_steps_move_by_the_mean() -> None:
     lambda: optim.sgd(lambda count: 0.1),
     lambda: optim.chain(optim.scale(0.0), optim.add_decayed_weights(lambda count: 0.1),
                         optim.scale(-1.0)),
-], ids=["multi steps", "hyperparams", "scheduled hyperparams", "schedule", "decay"])  # fmt: skip
+    lambda: optim.sgd(optim.constant_schedule(0.1)),
+    lambda: optim.sgd(optim.cosine_decay_schedule(0.1, 9)),
+    lambda: optim.sgd(optim.linear_schedule(0.1, 0.7, 9)),
+    lambda: optim.sgd(optim.exponential_decay(0.1, 9, 0.7)),
+    lambda: optim.sgd(optim.piecewise_constant_schedule(0.3, {0: 1.0 / 3.0})),
+    lambda: optim.sgd(optim.join_schedules([lambda n: 0.3, optim.constant_schedule(0.1)], [0])),
+    lambda: optim.sgd(optim.warmup_cosine_decay_schedule(0.1, 0.3, 3, 9)),
+    lambda: optim.inject_hyperparams(optim.sgd)(optim.cosine_decay_schedule(0.1, 9)),
+    lambda: optim.chain(optim.scale(0.0), optim.scale(-1.0),
+                        optim.add_decayed_weights(optim.linear_schedule(-0.1, 0.7, 9))),
+], ids=["multi steps", "hyperparams", "scheduled hyperparams", "schedule", "decay", "constant",
+        "cosine", "linear", "exponential", "piecewise", "join", "warmup", "cosine hyperparams",
+        "linear decay"])  # fmt: skip
 @pytest.mark.parametrize("transformed", [lambda f: f, phix.jit], ids=["at once", "jit"])
 def test_float64_keeps_its_digits_in_wrappers(make: Any, transformed: Any) -> None:
     """What they keep is float32 at least, and as wide as the parameters: rates and sums of float32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -196,6 +197,13 @@ class _Leaf:
 def wide_dtype(dtype: np.dtype) -> np.dtype:
     """What numbers of a dtype are computed in: float32 at least."""
     return dt.promote(dt.float32, dtype) if dt.is_float(dtype) else dtype
+
+
+def widest(tree: Any) -> np.dtype:
+    """The real dtype that settings need beside a tree of parameters: float32 at least."""
+    dtypes = [as_tensor(leaf).dtype for leaf in pytrees.leaves(tree)]
+    reals = [dt.real_dtype(d) for d in dtypes if dt.is_differentiable(d)]
+    return functools.reduce(dt.promote, reals, dt.float32)
 
 
 def wide(x: Any) -> Any:

@@ -26,7 +26,9 @@ from phix.optim.base import (
     stateless,
     to_dtype,
     wide,
+    widest,
 )
+from phix.optim.schedules import rate_at
 from phix.optim.wrapping import masked
 
 
@@ -169,9 +171,8 @@ def add_decayed_weights(weight_decay: Any = 0.0, mask: Any = None) -> Any:
         return WeightDecaySchedule(no_steps())
 
     def scheduled(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
-        return added(weight_decay(state.count), updates, params), WeightDecaySchedule(
-            one_more(state.count)
-        )
+        rate = rate_at(weight_decay, state.count, widest(updates))
+        return added(rate, updates, params), WeightDecaySchedule(one_more(state.count))
 
     if callable(weight_decay):
         tx = pair("add_decayed_weights", init, scheduled)

@@ -30,8 +30,10 @@ from phix.optim.base import (
     stateless,
     to_dtype,
     wide,
+    widest,
     zeros,
 )
+from phix.optim.schedules import rate_at
 
 
 class ScaleByRpropState(NamedTuple):
@@ -91,15 +93,19 @@ def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformationExtraArgs
     if not callable(step_size_fn):
         raise ArgumentError("scale_by_schedule: step_size_fn must be a function of the step")
 
+    return _scaled("scale_by_schedule", step_size_fn, 1)
+
+
+def _scaled(name: str, schedule: Schedule, sign: int) -> GradientTransformationExtraArgs:
     def init(params: Any) -> ScaleByScheduleState:
         return ScaleByScheduleState(no_steps())
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
-        rate = step_size_fn(state.count)
+        rate = sign * rate_at(schedule, state.count, widest(updates))
         new = ScaleByScheduleState(one_more(state.count))
         return mapped(lambda u: _times(rate, u), updates), new
 
-    return pair("scale_by_schedule", init, update)
+    return pair(name, init, update)
 
 
 @takes(learning_rate=RATE | NONE)
@@ -116,8 +122,7 @@ def scale_by_learning_rate(
     sign = -1 if flip_sign else 1
     learning_rate = 1.0 if learning_rate is None else learning_rate
     if callable(learning_rate):
-        schedule = learning_rate
-        return scale_by_schedule(lambda count: sign * schedule(count))
+        return _scaled("scale_by_learning_rate", learning_rate, sign)
     return scale(sign * learning_rate)  # type: ignore[arg-type]
 
 

@@ -1,14 +1,18 @@
 """Schedules: functions from the number of a step to a rate, as tensors of float32.
 
-The number is an int or an int tensor, so that a schedule is part of a compiled step.
+The number is an int or an int tensor, so that a schedule is part of a compiled step. Beside
+parameters of float64 optimizers compute them in float64: see ``rate_at``.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+
+import numpy as np
 
 from phix import ops
 from phix.core import dtypes as dt
@@ -30,17 +34,36 @@ def _takes_numbers(function: F) -> F:
     return takes(**kinds)(function)
 
 
-def _of_count(name: str, function: Callable[[Any], Any]) -> Schedule:
-    """A schedule whose function gets the number of the step as a float32 tensor."""
+class _OfCount:
+    """A schedule whose function gets the number of the step as a tensor of the dtype of rates."""
 
-    @named(name)
-    def schedule(count: Any) -> Any:
-        step = as_tensor(count)
-        if step.ndim or dt.kind(step.dtype) not in ("int", "float"):
-            raise ArgumentError(f"the number of a step is one int, found {step.meta}")
-        return as_tensor(function(step.astype(dt.float32))).astype(dt.float32)
+    def __init__(self, name: str, function: Callable[[Any], Any]) -> None:
+        self._at = named(name)(functools.partial(_at, function))
 
-    return schedule
+    def __call__(self, count: Any) -> Any:
+        return self._at(count, dt.float32)
+
+    def at(self, count: Any, dtype: np.dtype) -> Any:
+        """The rate in a dtype."""
+        return self._at(count, dtype)
+
+
+def _at(function: Callable[[Any], Any], count: Any, dtype: np.dtype) -> Any:
+    step = as_tensor(count)
+    if step.ndim or dt.kind(step.dtype) not in ("int", "float"):
+        raise ArgumentError(f"the number of a step is one int, found {step.meta}")
+    return _rate(function(step.astype(dtype)), dtype)
+
+
+def _rate(value: Any, dtype: np.dtype) -> Any:
+    """A number as a tensor, one of Python with all of its digits."""
+    is_python = isinstance(value, (int, float)) and not isinstance(value, np.generic)
+    return ops.full((), value, dtype) if is_python else as_tensor(value).astype(dtype)
+
+
+def rate_at(schedule: Schedule, count: Any, dtype: np.dtype) -> Any:
+    """What a schedule gives, in a dtype where it is one of these; others give what they like."""
+    return schedule.at(count, dtype) if isinstance(schedule, _OfCount) else schedule(count)
 
 
 @_takes_numbers
@@ -51,7 +74,7 @@ def constant_schedule(value: FloatLike) -> Schedule:
     >>> phix.optim.constant_schedule(0.5)(10).item()
     0.5
     """
-    return _of_count("constant_schedule", lambda count: as_tensor(value))
+    return _OfCount("constant_schedule", lambda count: value)
 
 
 @_takes_numbers
@@ -81,7 +104,7 @@ def polynomial_schedule(
         share = 1 - ops.clip(count - begin, 0.0, float(transition_steps)) / transition_steps
         return (first - end_value) * share**power + end_value
 
-    return _of_count("polynomial_schedule", schedule)
+    return _OfCount("polynomial_schedule", schedule)
 
 
 @_takes_numbers
@@ -123,7 +146,7 @@ def cosine_decay_schedule(
         wave = 0.5 * (1 + ops.cos(math.pi * share))
         return first * ((1 - least) * wave**exponent + least)
 
-    return _of_count("cosine_decay_schedule", schedule)
+    return _OfCount("cosine_decay_schedule", schedule)
 
 
 @_takes_numbers
@@ -158,7 +181,7 @@ def exponential_decay(
         value = ops.where(passed <= 0, init_value, init_value * rate**exponent)
         return value if end_value is None else bound(value, end_value)
 
-    return _of_count("exponential_decay", schedule)
+    return _OfCount("exponential_decay", schedule)
 
 
 def _pairs(name: str, given: Any) -> list[tuple[int, float]]:
@@ -189,12 +212,12 @@ def piecewise_constant_schedule(
     steps = _pairs("piecewise_constant_schedule", boundaries_and_scales)
 
     def schedule(count: Any) -> Any:
-        value = as_tensor(init_value)
+        value = _rate(init_value, count.dtype)
         for boundary, scale in steps:
             value = ops.where(count < boundary, value, value * scale)
         return value
 
-    return _of_count("piecewise_constant_schedule", schedule)
+    return _OfCount("piecewise_constant_schedule", schedule)
 
 
 @takes(schedules=FUNCTIONS)
@@ -222,12 +245,15 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
         )
 
     def schedule(count: Any) -> Any:
-        value = parts[0](count)
+        def rate(part: Schedule, since: Any) -> Any:
+            return _rate(rate_at(part, since, count.dtype), count.dtype)
+
+        value = rate(parts[0], count)
         for boundary, part in zip(ends, parts[1:]):
-            value = ops.where(count < boundary, value, part(count - boundary))
+            value = ops.where(count < boundary, value, rate(part, count - boundary))
         return value
 
-    return _of_count("join_schedules", schedule)
+    return _OfCount("join_schedules", schedule)
 
 
 @_takes_numbers

@@ -27,9 +27,11 @@ from phix.optim.base import (
     pair,
     stateless,
     to_dtype,
+    widest,
     with_extra_args_support,
     with_tables,
 )
+from phix.optim.schedules import rate_at
 
 
 class MaskedState(NamedTuple):
@@ -406,13 +408,6 @@ def inject_hyperparams(
     return made
 
 
-def _widest(tree: Any) -> Any:
-    """The dtype that settings need beside a tree of parameters: float32 at least."""
-    dtypes = [as_tensor(leaf).dtype for leaf in pytrees.leaves(tree)]
-    reals = [dt.real_dtype(d) for d in dtypes if dt.is_differentiable(d)]
-    return functools.reduce(dt.promote, reals, dt.float32)
-
-
 def _injected(factory: Any, settings: Any, fixed: Any, dtype: Any) -> Any:
     """The transformation of settings, those that are numbers or schedules in its state."""
     schedules, numbers, others = {}, {}, {}
@@ -435,15 +430,16 @@ def _injected(factory: Any, settings: Any, fixed: Any, dtype: Any) -> Any:
         return with_extra_args_support(factory(**others, **hyperparams))
 
     def init(params: Any) -> InjectHyperparamsState:
-        kept = _widest(params) if dtype is None else dtype
-        first = {name: f(no_steps()) for name, f in schedules.items()}
+        kept = widest(params) if dtype is None else dtype
+        first = {name: rate_at(f, no_steps(), kept) for name, f in schedules.items()}
         found = {name: value(x, kept) for name, x in (numbers | first).items()}
         return InjectHyperparamsState(no_steps(), found, inner(found).init(params))
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         found = dict(state.hyperparams)
         for name, f in schedules.items():
-            found[name] = value(f(state.count), found[name].dtype)
+            kept = found[name].dtype
+            found[name] = value(rate_at(f, state.count, kept), kept)
         out, own = inner(found).update(updates, state.inner_state, params, **extra)
         return out, InjectHyperparamsState(one_more(state.count), found, own)
 
