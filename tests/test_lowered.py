@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -756,3 +757,21 @@ def test_a_checkpoint_lowers_the_peak():
     kept = temps(lambda f: f)
     assert kept >= 24 * 4 * 64 * 64  # each layer keeps its value for the way back
     assert temps(phix.checkpoint) < kept
+
+
+def test_a_chain_of_sums_of_neighbours_is_no_tree() -> None:
+    """Each element of such a sum is read twice by the next: computed again at each, the last of
+    twelve took thousands of additions, as each one is cheap beside the one before it."""
+
+    def sums(x: Any) -> Any:
+        for width in (1, 2, 4, 8, 16, 32):
+            x = x[:, :-width] + x[:, width:]
+        for width in (1, 2, 4, 8, 16, 32):
+            x = x[:-width] + x[width:]
+        return x
+
+    x = np.random.default_rng(0).integers(0, 9, (200, 300)).astype(np.float32)
+    jitted = phix.jit(sums, dynamic=False)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (64, 64)).sum((-1, -2))
+    np.testing.assert_array_equal(np.asarray(jitted(x)), windows)
+    assert jitted.lower(x).cost_analysis().flops < 100 * x.size

@@ -23,6 +23,7 @@ reader, or a loop or change of index on the way to one. The decisions, first mat
 | ends a chain of DEEPEST equations                    | store    |
 | else                                                 | fuse     |
 
+Costs are beside the others that would be stored, unless a chain of dropped ones is DEAR.
 ``stored_variables`` answers with the reason for each, which a fusion report prints.
 
 What depends on the loops around a read (a row statistic read inside the row's loop) is decided
@@ -39,6 +40,9 @@ from phix.core.graph import Equation, Graph
 from phix.kernels.loops.builder import CHEAP, LARGEST_KERNEL
 
 REDUCTION_COST = 50
+# What is cheap beside what it is made of, and would take more with that computed again, is dear: of
+# a chain of x[1:] + x[:-1], each takes twice what the one before does.
+DEAR = 4 * CHEAP
 # Values are evaluated by recursion through the equations of a kernel.
 DEEPEST = 40
 # More contexts than this change no decision.
@@ -70,11 +74,16 @@ def stored_variables(
     if not stored:
         return always
     costs = _costs(graph, own, always | stored)
-    return always | {v: why for v, why in stored.items() if costs[v] > cheap}
+    kept = always | stored
+    _costs(graph, own, kept, {v for v in stored if costs[v] <= cheap})
+    return kept
 
 
-def _costs(graph: Graph, own: dict[Equation, int], stored: dict[Any, str]) -> dict[Any, int]:
-    """The cost of computing each variable again; one too large or deep for a kernel is stored."""
+def _costs(
+    graph: Graph, own: dict[Equation, int], stored: dict[Any, str], dropped: Any = ()
+) -> dict[Any, int]:
+    """The cost of computing each variable again; one too large or deep for a kernel is stored, and
+    those in ``dropped`` are not, unless a chain of them has made one dear."""
     costs: dict[Any, int] = {}
     depths: dict[Any, int] = {}
     for equation in graph.equations:
@@ -85,6 +94,8 @@ def _costs(graph: Graph, own: dict[Equation, int], stored: dict[Any, str]) -> di
         for v in equation.variables:
             if cost > LARGEST_KERNEL or depth > DEEPEST:
                 stored.setdefault(v, TOO_LARGE if cost > LARGEST_KERNEL else TOO_DEEP)
+            elif v in dropped and cost <= DEAR:
+                del stored[v]
             costs[v], depths[v] = cost, depth
     return costs
 
