@@ -73,9 +73,11 @@ def stored_variables(
     stored = _read_in_several_contexts(graph, kinds, first, always, cheap)
     if not stored:
         return always
-    costs = _costs(graph, own, always | stored)
     kept = always | stored
-    _costs(graph, own, kept, {v for v in stored if costs[v] <= cheap})
+    costs = _costs(graph, own, kept)
+    dropped = {v for v in stored if costs[v] <= cheap}
+    if dropped:
+        _costs(graph, own, kept, dropped)
     return kept
 
 

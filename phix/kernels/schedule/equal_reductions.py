@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import linear_form
 from phix.kernels.loops.nodes import Assign, Declare, For, Kernel, LoopProgram, Statement, Store
@@ -20,42 +19,35 @@ from phix.kernels.loops.rewriting import substituted
 from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule.pipeline import Setting
 
+# A loop of a block, where it stands, and the one step of it that sets a scalar of the block, which
+# nothing else sets: the number of the loop, the scalar's beginning, the loop, the step.
+_Found = tuple[int, Declare, For, Assign]
+
 
 def equal_reductions(program: LoopProgram, _: Setting) -> None:
     """The pass: see above."""
     for step in ir.walk_steps(program.steps):
-        if isinstance(step, Kernel):
-            for block in _blocks(step.body):
-                _once(block)
-
-
-def _blocks(body: list[Statement]) -> list[list[Statement]]:
-    return [body, *[s.body for s in ir.walk(body) if isinstance(s, (For, ir.If, ir.While))]]
-
-
-@dataclass(frozen=True)
-class _Found:
-    """What a loop of a block finds: one scalar of the block, which nothing else sets."""
-
-    at: int
-    loop: For
-    start: Declare
-    step: Assign
-
-    @property
-    def target(self) -> Expr:
-        return self.start.target
+        if type(step) is Kernel:
+            every, scalars = ir.walk(step.body), 0
+            for s in every:
+                scalars += type(s) is Declare
+            if scalars > 1:
+                _once(step.body)
+                for s in every:
+                    if isinstance(s, (For, ir.If, ir.While)):
+                        _once(s.body)
 
 
 def _once(block: list[Statement]) -> None:
     """Leave out the loops of a block that find what one before has found."""
     every = _found(block)
     for number, again in enumerate(every):
-        if len(again.loop.body) > 1:
+        at, start, loop, _ = again
+        if len(loop.body) > 1:
             continue
         for first in every[:number]:
             if _is_same(first, again) and _stays(block, first, again):
-                block[again.at] = Assign((again.target,), (first.target,))
+                block[at] = Assign((start.target,), (first[1].target,))
                 break
 
 
@@ -63,37 +55,39 @@ def _found(block: list[Statement]) -> list[_Found]:
     starts = {s.target: s for s in block if isinstance(s, Declare)}
     if len(starts) < 2:
         return []
-    found = []
+    found: list[_Found] = []
     sets = [t for s in ir.walk(block) if isinstance(s, Assign) for t in s.targets]
     for at, loop in enumerate(block):
-        for step in loop.body if isinstance(loop, For) and loop.kind == "reduction" else ():
+        if not isinstance(loop, For) or loop.kind != "reduction":
+            continue
+        for step in loop.body:
             if isinstance(step, Assign) and len(step.targets) == 1:
                 (target,) = step.targets
                 if target in starts and sets.count(target) == 1:
-                    found.append(_Found(at, loop, starts[target], step))  # type: ignore[arg-type]
+                    found.append((at, starts[target], loop, step))
     return found
 
 
 def _is_same(first: _Found, again: _Found) -> bool:
     """Whether they begin alike, go through the same elements, and do the same with each."""
-    a, b = first.loop, again.loop
+    (_, start, a, step), (_, other_start, b, other_step) = first, again
+    target, other = start.target, other_start.target
     if (a.start, a.extent, a.is_vector) != (b.start, b.extent, b.is_vector):
         return False
-    if first.step.reassociate != again.step.reassociate or first.target.dtype != again.target.dtype:
+    if step.reassociate != other_step.reassociate or target.dtype != other.dtype:
         return False
-    names = {again.target: first.target, b.index: a.index}
-    (one,), (other,) = first.step.values, again.step.values
-    return first.start.value == again.start.value and substituted(other, names) == one
+    (value,), names = other_step.values, {other: target, b.index: a.index}
+    return start.value == other_start.value and (substituted(value, names),) == step.values
 
 
 def _stays(block: list[Statement], first: _Found, again: _Found) -> bool:
     """Whether the second loop reads what the first one read: nothing between them changes it, and
     the first but where it wrote each element before, at its own place."""
-    loop, step = first.loop, first.step
+    _, start, loop, step = first
     bounds, values = (loop.start, loop.extent), step.values
     scalars = _parts((*bounds, *values))
-    between = block[first.at + 1 : again.at]
-    inner = ir.changes(loop.body, set()) - {first.target}
+    between = block[first[0] + 1 : again[0]]
+    inner = ir.changes(loop.body, set()) - {start.target}
     if (ir.changes(between, set()) | inner) & scalars:
         return False
     if any(isinstance(s, Declare) and s.target in scalars for s in ir.walk(loop.body)):
