@@ -3,13 +3,17 @@
 ``phix_product_bfloat16`` computes out = op(x) op(y) of bfloat16, with sums in float32, where a CPU
 has AMX; see ``narrow_tiles`` for its blocks.
 
-Both operands are packed first; columns of y that few rows meet right before, into a near cache. A
-panel of 32 columns then meets some rows, which stay in a second cache, tile by tile: its sums stay
-in registers from the first term to the last, and are rounded once. How a sum is made depends on
-nothing else, so every number of threads gives the same bits.
+Both operands are packed first: columns of y that few rows meet right before, into a near cache, and
+so are rows of x where a second cache holds all columns. Else a panel of 32 columns meets some rows,
+which stay in a second cache, tile by tile. Its sums stay in registers from the first term to the
+last, and are rounded once. How a sum is made depends on nothing else, so every number of threads
+gives the same bits.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from phix.kernels.cpu import jit, narrow_tiles, pool, product_sums, threads
 from phix.kernels.cpu.narrow_tiles import KIND, LINE, LINES, SIDE, SIZE, TERMS, rounded
@@ -64,7 +68,8 @@ _COLUMNS = ("y", "n", "y_column", "y_inner", "k")
 def _pack_job() -> str:
     """Panels of 32 rows, then those of 32 columns: each as two of 16."""
     t = Text(KIND, SIZE)
-    panels, span = fields(t, "row_panels", "span")
+    every, late, span = fields(t, "row_panels", "x_lies", "span")
+    panels = t.let(f"select i1 {t.let(f'icmp ne i64 {late}, 0')}, i64 0, i64 {every}")
     end = t.least("%to", panels)
     start = t.let(f"call i64 @llvm.smax.i64(i64 %from, i64 {panels})")
     for first, last, before, name, place, names in (
@@ -79,6 +84,20 @@ def _pack_job() -> str:
     return t.function("@pack_job(ptr %job, i64 %from, i64 %to)")
 
 
+def _row_job(by_tiles: bool) -> str:
+    """Some panels of rows, each packed right before it meets all columns."""
+    t = Text(KIND, SIZE)
+    span, columns, fault, packed = fields(t, "span", "column_panels", "fault", "packed_y")
+    operand = tuple(fields(t, *_ROWS))
+    room = t.op("mul", _size(t, span), SIZE)
+    with memory(t, room, fault) as near, _with_tiles(t, by_tiles), t.loop("%from", "%to") as p:
+        _packed(t, "pack_rows", operand, p, near, span)
+        with t.loop(0, columns) as j:
+            right = t.at(packed, t.op("mul", j, _size(t, span)))
+            _sums_of_tile(t, p, j, near, right)
+    return t.function("@row_job(ptr %job, i64 %from, i64 %to)")
+
+
 def _tile_job(by_tiles: bool) -> str:
     """For one block of rows after the other, panels of columns with all rows of the block. Columns
     that few rows meet are packed right before."""
@@ -86,37 +105,41 @@ def _tile_job(by_tiles: bool) -> str:
     span, panels, some, columns, lies, fault = fields(
         t, "span", "row_panels", "per_block", "column_panels", "y_lies", "fault"
     )
-    (packed,), operand = fields(t, "packed_y"), tuple(fields(t, *_COLUMNS))
+    (rows, packed), operand = fields(t, "packed_x", "packed_y"), tuple(fields(t, *_COLUMNS))
     is_late = t.let(f"icmp ne i64 {lies}, 0")
     room = t.op("mul", t.op("mul", _size(t, span), SIZE), lies)
-    with memory(t, room, fault) as near:
-        if by_tiles:
-            t.put("call void @llvm.x86.ldtilecfg(ptr @shape)")
-        with t.loop("%from", "%to") as task:
-            block, j = t.op("sdiv", task, columns), t.op("srem", task, columns)
-            there = t.at(packed, t.op("mul", j, _size(t, span)))
-            right = t.let(f"select i1 {is_late}, ptr {near}, ptr {there}")
-            with t.where(is_late):
-                _packed(t, "pack_columns", operand, j, near, span)
-            first = t.op("mul", block, some)
-            with t.loop(first, t.least(t.op("add", first, some), panels)) as p:
-                _sums_of_tile(t, p, j, right)
-        if by_tiles:
-            t.put("call void @llvm.x86.tilerelease()")
+    with memory(t, room, fault) as near, _with_tiles(t, by_tiles), t.loop("%from", "%to") as task:
+        block, j = t.op("sdiv", task, columns), t.op("srem", task, columns)
+        there = t.at(packed, t.op("mul", j, _size(t, span)))
+        right = t.let(f"select i1 {is_late}, ptr {near}, ptr {there}")
+        with t.where(is_late):
+            _packed(t, "pack_columns", operand, j, near, span)
+        first = t.op("mul", block, some)
+        with t.loop(first, t.least(t.op("add", first, some), panels)) as p:
+            left = t.at(rows, t.op("mul", p, _size(t, span)))
+            _sums_of_tile(t, p, j, left, right)
     return t.function("@tile_job(ptr %job, i64 %from, i64 %to)")
 
 
-def _sums_of_tile(t: Text, p: str, j: str, right: str) -> None:
-    packed, out, m, n, lead, span, narrow = fields(
-        t, "packed_x", "out", "m", "n", "lead", "span", "add"
-    )
+@contextmanager
+def _with_tiles(t: Text, by_tiles: bool) -> Iterator[None]:
+    """The CPU's tiles are set up, and given back."""
+    if by_tiles:
+        t.put("call void @llvm.x86.ldtilecfg(ptr @shape)")
+    yield
+    if by_tiles:
+        t.put("call void @llvm.x86.tilerelease()")
+
+
+def _sums_of_tile(t: Text, p: str, j: str, left: str, right: str) -> None:
+    """A panel of rows with one of columns, as both lie packed."""
+    out, m, n, lead, span, narrow = fields(t, "out", "m", "n", "lead", "span", "add")
     is_narrow = t.let(f"icmp ne i64 {narrow}, 0")
     row, column = t.op("mul", p, SIDE), t.op("mul", j, SIDE)
     at = t.op("add", t.op("mul", row, lead), column)
     size = t.let(f"select i1 {is_narrow}, i64 {SIZE}, i64 4")
     to = t.let(f"getelementptr inbounds i8, ptr {out}, i64 {t.op('mul', at, size)}")
     rows, columns = (t.least(t.op("sub", e, at), SIDE) for e, at in ((m, row), (n, column)))
-    left = t.at(packed, t.op("mul", p, _size(t, span)))
     both = ", ".join(f"{KIND} {t.load(panel)}" for panel in (left, right))
     t.put(
         f"call void @tile(i64 {t.op('sdiv', span, TERMS)}, ptr {t.at(left, LINE)}, "
@@ -144,9 +167,12 @@ def _part() -> str:
     pieces = whole(str(PIECES), most(columns, 1))
     near = most(t.op("sdiv", NEAR // (SIDE * SIZE), most(span, 1)), LEAST_NEAR)
     some = t.let(f"select i1 {is_late}, i64 {most(whole(rows, pieces), 1)}, i64 {near}")
-    ahead = t.let(f"select i1 {is_late}, i64 0, i64 {columns}")
     panel = t.op("mul", _size(t, span), SIZE)
-    bytes_x, bytes_y = t.op("mul", rows, panel), t.op("mul", ahead, panel)
+    are_near = t.let(f"icmp sle i64 {t.op('mul', columns, panel)}, {NEAR}")
+    by_rows = t.let(f"select i1 {is_late}, i1 false, i1 {are_near}")
+    high = t.let(f"select i1 {by_rows}, i64 0, i64 {rows}")
+    wide = t.let(f"select i1 {is_late}, i64 0, i64 {columns}")
+    bytes_x, bytes_y = t.op("mul", high, panel), t.op("mul", wide, panel)
     with memory(t, t.op("add", bytes_x, bytes_y)) as found:
         known = {
             "x": "%x", "y": "%y", "out": "%out", "m": "%m", "n": "%n", "k": "%k",
@@ -155,14 +181,18 @@ def _part() -> str:
             "y_column": stride(t, "y", "%lead.y", "1"), "y_inner": stride(t, "y", "1", "%lead.y"),
             "packed_x": found, "row_panels": rows, "column_panels": columns, "per_block": some,
             "packed_y": t.let(f"getelementptr inbounds i8, ptr {found}, i64 {bytes_x}"),
+            "x_lies": t.let(f"zext i1 {by_rows} to i64"),
             "y_lies": t.let(f"zext i1 {is_late} to i64"),
         }  # fmt: skip
         told(t, known)
-        packs = t.op("add", rows, ahead)
+        packs = t.op("add", high, wide)
         shared(t, "pack_job", packs, t.op("mul", packs, panel), LEAST_PACKED)
         work = t.op("mul", t.op("mul", "%m", "%n"), "%k")
-        tasks = t.op("mul", columns, whole(rows, some))
-        shared(t, "tile_job", tasks, work, LEAST_MULTIPLIED)
+        with t.where(by_rows):
+            shared(t, "row_job", rows, work, LEAST_MULTIPLIED)
+        with t.where(t.let(f"xor i1 {by_rows}, true")):
+            tasks = t.op("mul", columns, whole(rows, some))
+            shared(t, "tile_job", tasks, work, LEAST_MULTIPLIED)
     return t.function(f"@part({ARGUMENTS.replace('%adds', '%narrow')})")
 
 
@@ -196,6 +226,7 @@ def text(name: str, by_tiles: bool) -> str:
         "declare i64 @llvm.smax.i64(i64, i64)",
         *narrow_tiles.functions(by_tiles),
         _pack_job(),
+        _row_job(by_tiles),
         _tile_job(by_tiles),
         _part(),
         *product_sums.functions("long", (KIND, SIZE), ("float", 4)),

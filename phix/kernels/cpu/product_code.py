@@ -19,7 +19,7 @@ from phix.kernels.cpu.level import level
 _MOST_DIRECT, _MOST_TERMS, _MOST_BYTES = 300_000, 512, 48 << 10
 _DTYPES = {f"gemm_{dtype}": dtype for dtype in ("float32", "float64")}
 # Products of bfloat16 of fewer multiplications, rows or columns are made in float32.
-_LEAST_NARROW, _THIN = 1 << 18, 6
+_LEAST_NARROW, _THIN = 1 << 18, 4
 NARROW = "gemm_bfloat16"
 # What a CPU has where it makes tiles of sums of them.
 TILES = frozenset({"amx-tile", "amx-bf16", "avx512f", "avx512bw", "avx512bf16"})
