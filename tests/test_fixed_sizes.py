@@ -252,7 +252,7 @@ def test_unique_is_that_of_numpy_cut_off_or_padded(name: str, size: int, fill: A
 
 
 @pytest.mark.parametrize("shape", [(5, 2), (4, 1), (2, 5, 2), (3, 0)])
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("size", [0, 1, 3, 7])
 def test_unique_along_an_axis(shape: tuple[int, ...], size: int) -> None:
     for dtype in (I64, np.float32, np.complex128):
@@ -327,7 +327,7 @@ SETS = {
 
 
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("size", [0, 1, 2, 9])
 @pytest.mark.parametrize("fill", [None, 6])
 def test_sets_are_those_of_numpy_cut_off_or_padded(name: str, size: int, fill: Any) -> None:

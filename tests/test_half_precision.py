@@ -242,6 +242,7 @@ LONG_SUMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", LONG_SUMS)
 def test_sums_and_counts_that_halves_do_not_hold_are_divided_first(dtype: str, name: str) -> None:

@@ -215,6 +215,7 @@ def _drawn(rng: np.random.Generator) -> tuple[Any, Any, tuple[np.ndarray, ...]]:
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_ops_that_write_out_of_range_and_their_slopes(seed: int) -> None:
     rng = np.random.default_rng([seed, 71])

@@ -136,6 +136,7 @@ def fits(graph: Any, shapes: list[tuple[int, ...]]) -> bool:
     return True
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "case", thinned(OPS, lambda c: str(c.op.where).split(":")[0], ids=lambda c: c.op.name)
 )
