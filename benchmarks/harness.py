@@ -18,9 +18,9 @@ import numpy as np
 
 from benchmarks.peers import Call, leaves
 
-# A repeat is made of enough calls to last this long, in seconds, behind as many that are not timed:
-# the caches hold what others read, and cores that have slept take some calls to come to speed.
-_SPAN = 0.005
+# A repeat is made of enough calls to last this long, in seconds, behind some for longer that are
+# not timed: caches hold what others read, and cores that have slept take a while to come to speed.
+_SPAN, _WARM = 0.005, 0.02
 # Threads of the contender before may still be waiting for work, in a loop that keeps a core busy
 # (OpenMP's do for some milliseconds, OpenBLAS's for a tenth of a second at times): what follows
 # waits until the process does nothing for so many seconds, but no longer than some.
@@ -164,8 +164,7 @@ def time_calls(
             if number >= 3 and spent[name] > budget:
                 continue
             settle()
-            if counts[name] > 1 or number < 3:
-                _time(call, counts[name])
+            _warm(call, counts[name])
             times[name].append(_time(call, counts[name]))
             spent[name] += times[name][-1] * counts[name]
     return [summary(row, name, found) for name, found in times.items()]
@@ -183,6 +182,12 @@ def settle() -> None:
 
 def summary(row: str, contender: str, times: list[float]) -> Measurement:
     return Measurement(row, contender, statistics.median(times), min(times), len(times))
+
+
+def _warm(call: Call, count: int) -> None:
+    start = time.perf_counter()
+    while time.perf_counter() - start < _WARM:
+        _time(call, count)
 
 
 def _time(call: Call, count: int) -> float:
