@@ -60,7 +60,7 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
     "shl": _shift(np.left_shift), "shr": _shift(np.right_shift),
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal, "select": np.where,
+    "gt": np.greater, "ge": np.greater_equal, "select": np.where, "rarely": np.where,
     "sqrt": np.sqrt, "fabs": np.fabs, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
     "rint": np.rint, "copysign": np.copysign, "maximum": np.maximum, "minimum": np.minimum,
 }  # fmt: skip

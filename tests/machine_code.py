@@ -120,6 +120,7 @@ def _object(text: str) -> bytes:
         for function in module.functions:
             if not function.is_declaration:
                 few.run(function, builder)
+    compiler.join(module, _machine(), text)
     return bytes(_machine().emit_object(module))
 
 

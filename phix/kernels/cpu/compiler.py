@@ -92,7 +92,7 @@ def _unlocked(name: str) -> Callable[..., Any]:
 def parsed(text: str) -> llvm.ModuleRef:
     """The module of a text, with the native functions from outside phix that it calls."""
     context = llvm.create_context()
-    module = _parsed(text, context)
+    module = _parsed(text.partition(units.MARK)[0], context)
     module.triple = llvm.get_process_triple()
     for name in sorted(set(re.findall(linked.DECLARED, text))):
         module.link_in(_parsed(linked.find(name).make(), context))
@@ -135,6 +135,18 @@ def _optimise(
                 _unlocked("LLVMPY_RunNewFunctionPassManager")(few, function, builder)
 
 
+def join(module: llvm.ModuleRef, machine: llvm.TargetMachine, text: str) -> None:
+    """Put what is rarely needed, which a text has at its end, where it is called."""
+    late = text.partition(units.MARK)[2]
+    if not late:
+        return
+    module.link_in(_parsed(late, module._context))
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    with _disposed(llvm.create_new_module_pass_manager()) as few:
+        few.add_always_inliner_pass()
+        _unlocked("LLVMPY_RunNewModulePassManager")(few, module, builder)
+
+
 def _emitted(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> bytes:
     with ffi.OutputString() as said:
         found = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, said)
@@ -163,6 +175,7 @@ def _object_for(features: str, text: str, is_final: bool) -> bytes:
         for vectors in VECTORS:
             module = parsed(text)
             _optimise(module, machine, is_final, vectors)
+            join(module, machine, text)
             if _is_sound(module):
                 return _emitted(module, machine)
     raise RuntimeError("LLVM's passes make nothing of its text that it takes")
@@ -259,6 +272,7 @@ def assembly(text: str) -> str:
     module = parsed(text)
     with _machine(level().features) as machine:
         _optimise(module, machine)
+        join(module, machine, text)
         return str(machine.emit_assembly(module))
 
 

@@ -13,11 +13,11 @@ from phix.kernels.cpu import (
     asking,
     faults,
     jit,
-    lane_calls,
     long_loops,
     parallel_callers,
     rank_calls,
     rank_routines,
+    rare,
     rows_ahead,
     streaming,
     units,
@@ -97,8 +97,8 @@ class _Entry(Steps):
         parts += [f"define internal void {name}{t}" for t, name in module.parts.items()]
         body = "\n".join([*self.stack, *self.lines])
         parts.append(f"define {self.takes} #2 {{\nentry:\n{body}\n}}")
-        parts, spread = lane_calls.spread(parts, module.declarations, _FIRST_FREE)
-        parts += [*sorted(module.declarations), *spread]
+        parts, variants = rare.told(parts, module.declarations, _FIRST_FREE)
+        parts += [*sorted(module.declarations), *variants]
         attributes = jit.function_attributes()
         parts.append(f"attributes {units.KERNEL} = {{ noinline {attributes} }}")
         parts.append("attributes #1 = { nounwind willreturn memory(none) }")
@@ -107,7 +107,7 @@ class _Entry(Steps):
         parts.append(f"attributes #3 = {{ alwaysinline {apart}{attributes} }}")
         parts.append(f"attributes {units.WRITTEN_OUT} = {{ noinline {attributes} }}")
         parts += METADATA
-        return "\n".join(parts) + "\n"
+        return "\n".join(parts) + "\n" + rare.definitions(module.declarations)
 
     def _declare_needs(self) -> None:
         """Name the functions of phix that functions from outside call: who loads the code, later

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.scalar.language import Expr
+from phix.kernels.scalar.language import CHOICES, Expr
 
 # Every operation rounds, as it does in an eager call: what is computed in two places, and compared,
 # is the same in both. Only where a term is added to a sum, which is made once, may a product and
 # its sum be one instruction.
 FREE_ORDER = "reassoc contract"  # not nsz: a sum that starts at 0.0 and meets -0.0 is 0.0
 CONTRACT = "contract"
+
+
+# Flags of the operations of an expression: none.
+NO_FLAGS: Mapping[Expr, str] = MappingProxyType({})
+
+
+def terms(value: Expr, start: Expr) -> Mapping[Expr, str]:
+    """The flags of ``start + term + ...``, a sum that goes on: what adds its terms, and products
+    among these, may be one instruction. No other value does, for it may be computed elsewhere too.
+    """
+    flags: dict[Expr, str] = {}
+    e = value
+    while e.fn == "add" and e is not start:
+        flags[e] = CONTRACT
+        flags.update((a, CONTRACT) for a in e.args if a.fn == "mul")
+        left, right = e.args
+        e = right if right is start else left
+    return flags if e is start else NO_FLAGS
 
 
 class Printer(Protocol):
@@ -298,7 +317,7 @@ def _saturate(p: Printer, word: str, x: str, source: np.dtype, bits: int) -> str
 
 
 _SPECIAL: dict[str, Callable[[Printer, Expr, list[str]], str]] = {
-    "select": _select,
+    **dict.fromkeys(CHOICES, _select),
     "neg": _neg,
     "not": _not,
     "fabs": _fabs,

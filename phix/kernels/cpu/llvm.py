@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any, Union
 
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.cpu import extremes, faults, streaming
+from phix.kernels.cpu import extremes, faults, rare, streaming
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.advice import APART_IN_LANES, advice, is_of_lanes
 from phix.kernels.loops import linked
@@ -43,23 +42,6 @@ _OF_SIZES = _DISGUISED | {
 
 # What numbers are made of: of what changes in the kernel, of constants, of dims.
 _OTHER, _CONSTANT, _OF_DIMS = range(3)
-
-# Flags of the operations of an expression: none.
-_NO_FLAGS: Mapping[Expr, str] = MappingProxyType({})
-
-
-def _terms(value: Expr, start: Expr) -> Mapping[Expr, str]:
-    """The flags of ``start + term + ...``, a sum that goes on: what adds its terms, and products
-    among these, may be one instruction. No other value does, for it may be computed elsewhere too.
-    """
-    flags: dict[Expr, str] = {}
-    e = value
-    while e.fn == "add" and e is not start:
-        flags[e] = ins.CONTRACT
-        flags.update((a, ins.CONTRACT) for a in e.args if a.fn == "mul")
-        left, right = e.args
-        e = right if right is start else left
-    return flags if e is start else _NO_FLAGS
 
 
 class KernelText:
@@ -112,6 +94,7 @@ class _Printer:
         self.indices: Names = {}
         self.scopes: list[list[tuple[Names, Expr]]] = [[]]
         self.depends: dict[Expr, frozenset[Any]] = {}
+        self.rare: dict[Expr, rare.Rare] = {}
 
     # -- names -----------------------------------------------------------------------------
     def let(self, text: str) -> str:
@@ -349,9 +332,9 @@ class _Printer:
 
     def _store(self, statement: ir.Store) -> None:
         own = ir.load(statement.buffer, statement.indices)
-        flags = _NO_FLAGS
+        flags = ins.NO_FLAGS
         if isinstance(own, Expr) and self._comes_again(statement.indices):
-            flags = _terms(statement.value, own)
+            flags = ins.terms(statement.value, own)
         value = self.value(statement.value, flags)
         address = self.address(statement.buffer, statement.indices)
         ins.store(self, statement.buffer.dtype, value, address, self.access)
@@ -373,7 +356,7 @@ class _Printer:
     def _assign(self, statement: ir.Assign) -> None:
         names = []
         for target, value in zip(statement.targets, statement.values):
-            flags = _terms(value, target)
+            flags = ins.terms(value, target)
             if statement.reassociate:
                 sums = (e for e in flags if e.fn == "add")
                 flags = {**flags, **dict.fromkeys((*sums, value), ins.FREE_ORDER)}
@@ -414,7 +397,7 @@ class _Printer:
             name = self.know(self.indices, expr, self.let(f"{expr.fn} nsw i64 {a}, {b}"))
         return name
 
-    def value(self, root: Expr, flags: Mapping[Expr, str] = _NO_FLAGS) -> str:
+    def value(self, root: Expr, flags: Mapping[Expr, str] = ins.NO_FLAGS) -> str:
         """The name of the value of an expression; ``flags`` go on operations in it."""
         values, stack = self.values, [root]
         while stack:
@@ -424,7 +407,7 @@ class _Printer:
                     self.know(values, expr, self.size(expr))
                     stack.pop()
                     continue
-                for a in reversed(() if expr.fn == "load" else expr.args):
+                for a in reversed(self._operands(expr)):
                     if a not in values and a.fn not in _LEAVES:
                         stack.append(a)
                 if len(stack) > size:
@@ -432,6 +415,14 @@ class _Printer:
                 self.know(values, expr, self._compute(expr, flags.get(expr)))
             stack.pop()
         return self.operand(root)
+
+    def _operands(self, expr: Expr) -> tuple[Expr, ...]:
+        """What is computed before an expression."""
+        if expr.fn == "rarely":
+            if expr not in self.rare:
+                self.rare[expr] = rare.of(expr)
+            return self.rare[expr].operands
+        return () if expr.fn == "load" else expr.args
 
     def operand(self, expr: Expr) -> str:
         """The name of a value that is known, or of a leaf."""
@@ -454,7 +445,9 @@ class _Printer:
     def _compute(self, expr: Expr, flags: str | None) -> str:
         if expr.fn == "load":
             return ins.load(self, expr.data.dtype, self.address(expr.data, expr.args), self.access)
-        operands = list(map(self.operand, expr.args))
+        operands = list(map(self.operand, self._operands(expr)))
+        if expr.fn == "rarely":
+            return rare.called(self, self.rare[expr], operands)
         if expr.fn == "select" and expr.dtype.kind == "f":
             operands[1:] = [self._arm(a, name) for a, name in zip(expr.args[1:], operands[1:])]
         return ins.emit(self, expr, operands, flags)

@@ -24,9 +24,14 @@ _LEAST_WRITTEN_OUT = 4000
 
 _FUNCTION = re.compile(r"^define [^@]*@([\w.$-]+)\(.*?^}\n", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"@([\w.$-]+)")
-# What may stand in several units: what is declared, constants whose addresses do not count,
+# Between the text of a module and that of functions which join it behind LLVM's passes, and what
+# the names of these begin with: see ``rare``.
+MARK, RARE = "\n; -- functions that join these when loops are vectors --\n", "rare_"
+# What keeps functions that are called later; it stands in every unit, and so do their names.
+_KEPT = re.compile(r"@kept = |@llvm.compiler.used = ")
+# What may stand in several units: that, what is declared, constants whose addresses do not count,
 # attributes and metadata.
-_IN_EACH = re.compile(r"declare |@[\w.$-]+ = private constant |attributes |!|$")
+_IN_EACH = re.compile(rf"{_KEPT.pattern}|declare |@[\w.$-]+ = private constant |attributes |!|$")
 _APART, _HERE, _ELSEWHERE = "define internal ", "define hidden ", "declare hidden "
 
 
@@ -40,8 +45,9 @@ class Unit:
 
 def divided(text: str) -> list[Unit]:
     """The units of a module. It is one itself where it is small, or has variables."""
-    functions = {m[1]: m[0] for m in _FUNCTION.finditer(text)}
-    others = _FUNCTION.sub("", text).splitlines()
+    own, mark, late = text.partition(MARK)
+    functions = {m[1]: m[0] for m in _FUNCTION.finditer(own)}
+    others = _FUNCTION.sub("", own).splitlines()
     kernels, written = (_with(mark, functions) for mark in (KERNEL, WRITTEN_OUT))
     count = _count(KERNEL, kernels)
     apart = _count(WRITTEN_OUT, written) if _length(written) >= _LEAST_WRITTEN_OUT else 0
@@ -50,7 +56,7 @@ def divided(text: str) -> list[Unit]:
     if not apart:
         kernels |= written
     kept = [name for name in functions if name not in kernels and name not in written]
-    module = _Module(functions, others, kernels.keys() | written.keys())
+    module = _Module(functions, others, kernels.keys() | written.keys(), mark + late)
     first, *rest = _dealt(kernels, count, sum(len(functions[name]) for name in kept))
     found = [Unit(module.unit(own)) for own in ([*kept, *first], *rest)]
     return found + [Unit(module.unit(own), True) for own in _dealt(written, apart)]
@@ -85,10 +91,14 @@ def _dealt(functions: dict[str, str], count: int, before: int = 0) -> list[list[
 
 
 class _Module:
-    """``apart``: the functions that stand in one unit alone; ``others``: all other lines."""
+    """``apart``: the functions that stand in one unit alone; ``others``: all other lines; ``late``:
+    what joins those that call something rare."""
 
-    def __init__(self, functions: dict[str, str], others: list[str], apart: set[str]) -> None:
-        self.functions, self.others, self.apart = functions, others, apart
+    def __init__(
+        self, functions: dict[str, str], others: list[str], apart: set[str], late: str
+    ) -> None:
+        self.functions, self.others, self.apart, self.late = functions, others, apart, late
+        self.kept = {n for line in others if _KEPT.match(line) for n in _NAME.findall(line)}
         self.calls = {name: set(_NAME.findall(body)) for name, body in functions.items()}
 
     def unit(self, own: list[str]) -> str:
@@ -102,7 +112,10 @@ class _Module:
             elif name in named:
                 head = body.partition("\n")[0].removesuffix(" {")
                 parts.append(head.replace(_APART, _ELSEWHERE, 1) + "\n")
-        return "".join([*parts, *(f"{line}\n" for line in self.others if _is_for(line, named))])
+        is_rare = any(name.startswith(RARE) for name in named)
+        named |= self.kept if is_rare else set()
+        lines = (f"{line}\n" for line in self.others if _is_for(line, named))
+        return "".join([*parts, *lines, self.late if is_rare else ""])
 
     def _with_needs(self, own: Iterable[str]) -> set[str]:
         """Functions, and those that they call and that may stand in several units."""

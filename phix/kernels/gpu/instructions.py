@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.scalar.language import Expr
+from phix.kernels.scalar.language import CHOICES, Expr
 
 _INTS = {1: "signed char", 2: "short", 4: "int", 8: "long long"}
 _UNSIGNED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
@@ -202,7 +202,7 @@ def _converted(x: str, source: np.dtype, target: np.dtype) -> str:
 
 
 _SPECIAL: dict[str, Callable[[Expr, list[str]], str]] = {
-    "select": _select,
+    **dict.fromkeys(CHOICES, _select),
     "neg": _neg,
     "not": _not,
     "fabs": _fabs,

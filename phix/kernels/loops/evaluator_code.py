@@ -18,7 +18,7 @@ from phix.kernels.loops import evaluator_scalars as scalars
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.evaluator_scalars import EvaluationError
 from phix.kernels.loops.nodes import Buffer
-from phix.kernels.scalar.language import Expr
+from phix.kernels.scalar.language import CHOICES, Expr
 
 # Python has no more loops inside each other in one function.
 _DEEPEST = 18
@@ -239,7 +239,7 @@ class _Writer:
         if e.fn == "load":
             return self.place(e.data, e.args)
         operands = [self.operand(a) for a in e.args]
-        if e.fn == "select":
+        if e.fn in CHOICES:
             c, x, y = operands
             return f"{c} if type({c}) is Poison else {x} if {c} else {y}"
         sign = scalars.infix(e)

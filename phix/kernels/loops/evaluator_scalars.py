@@ -16,7 +16,7 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.kernels.loops import linked
-from phix.kernels.scalar.language import Expr
+from phix.kernels.scalar.language import CHOICES, Expr
 
 Number = Any
 Function = Callable[..., Number]
@@ -236,7 +236,7 @@ def meaning(e: Expr) -> Function:
 def _named(e: Expr) -> Function:
     """The function of an operation that has no sign in Python."""
     dtype = e.dtype
-    if e.fn == "select":
+    if e.fn in CHOICES:
         return lambda condition, x, y: x if condition else y
     if e.fn == "cast":
         return cast(e.args[0].dtype, dtype)

@@ -17,7 +17,7 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import For, Kernel
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.bottom_up import bottom_up
-from phix.kernels.scalar.language import Expr
+from phix.kernels.scalar.language import CHOICES, Expr
 
 Values = Any  # an array with a value a sample, or None where it is not known
 _COUNT = 16
@@ -128,7 +128,7 @@ def _divided(remainder: bool) -> Callable[[Values, Values], Values]:
 
 _RULES: dict[str, Callable[..., Values]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative,
-    "maximum": np.maximum, "minimum": np.minimum, "select": np.where,
+    "maximum": np.maximum, "minimum": np.minimum, **dict.fromkeys(CHOICES, np.where),
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "not": np.invert, "cast": np.asarray,

@@ -13,7 +13,7 @@ from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Element
 from phix.kernels.scalar import language as sc
-from phix.kernels.scalar.language import Complex, Expr
+from phix.kernels.scalar.language import CHOICES, Complex, Expr
 
 At = Callable[[tuple[Expr, ...]], Element]
 Flat = Callable[[Expr], Element]
@@ -100,7 +100,7 @@ def constant(value: Any, dtype: np.dtype) -> Element:
 
 # What gives a number of a dtype if its operands are such, all but the condition of a select.
 _EXACT = frozenset(
-    ("neg", "fabs", "floor", "ceil", "trunc", "rint", "copysign", "maximum", "minimum", "select")
+    ("neg", "fabs", "floor", "ceil", "trunc", "rint", "copysign", "maximum", "minimum", *CHOICES)
 )
 _NARROW = (dt.float16, dt.bfloat16)
 
@@ -134,5 +134,5 @@ def _fits(x: Expr, dtype: np.dtype) -> bool:
         with np.errstate(over="ignore"):
             held = float(np.asarray(x.data).astype(dtype))
         return held == x.data or x.data != x.data
-    operands = x.args[1:] if x.fn == "select" else x.args
+    operands = x.args[1:] if x.fn in CHOICES else x.args
     return x.fn in _EXACT and all(_fits(a, dtype) for a in operands)

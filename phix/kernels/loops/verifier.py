@@ -26,7 +26,7 @@ from phix.kernels.loops.effects import may_meet
 from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Pointer, Statement
 from phix.kernels.loops.sampling import Samples
 from phix.kernels.loops.text import program_text
-from phix.kernels.scalar.language import Expr
+from phix.kernels.scalar.language import CHOICES, Expr
 
 
 def verify(after: str, program: LoopProgram) -> None:
@@ -312,8 +312,8 @@ def types_fit(e: Expr, _: Site) -> str | None:
         return f"{e.fn} of {kinds} makes {e.dtype}"
     if e.fn in _COMPARISONS and (any(k != kinds[0] for k in kinds) or e.dtype != dt.bool_):
         return f"{e.fn} compares {kinds}, as {e.dtype}"
-    if e.fn == "select" and (kinds[0] != dt.bool_ or any(k != e.dtype for k in kinds[1:])):
-        return f"select of {kinds} makes {e.dtype}"
+    if e.fn in CHOICES and (kinds[0] != dt.bool_ or any(k != e.dtype for k in kinds[1:])):
+        return f"{e.fn} of {kinds} makes {e.dtype}"
     return None
 
 
@@ -458,7 +458,7 @@ PLACE_RULES = PlaceRules(
         For: (loops_fit,),
     },
     {
-        **dict.fromkeys((*_SAME, *_COMPARISONS, "select"), (types_fit,)),
+        **dict.fromkeys((*_SAME, *_COMPARISONS, *CHOICES), (types_fit,)),
         "load": (loads_fit, loads_stay_inside),
         "var": (scalars_have_values,),
     },

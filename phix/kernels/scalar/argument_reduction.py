@@ -1,11 +1,18 @@
-"""Angles modulo pi/2, for every finite number."""
+"""Angles modulo pi/2, for every finite number; far ones, which are rare, in a way of their own."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 from phix.core import dtypes as dt
-from phix.kernels.scalar.floating import INF, fast_two_sum, round_to_integer, two_product, two_sum
+from phix.kernels.scalar.floating import (
+    INF,
+    fast_two_sum,
+    pick,
+    round_to_integer,
+    two_product,
+    two_sum,
+)
 from phix.kernels.scalar.language import Expr, bitcast, cast, const, fma, ne, rint, select
 
 _TWO_PI = 6.283185307179586
@@ -20,11 +27,28 @@ _TURN_PIECES = (
 )
 
 
+# From here on angles are far: below, a pi/2 of two parts (float32) or three (float64) is enough.
+_FAR_SINGLE, _FAR_DOUBLE = 2.0**30, 2.0**45
+
+
+def is_far(a: Expr) -> Expr:
+    """Whether an a >= 0 is reduced in the way of far ones."""
+    return (a >= pick(a, _FAR_SINGLE, _FAR_DOUBLE)) & (a < INF)
+
+
 def reduce_single(a: Expr) -> tuple[Expr, Expr]:
     """``(quadrant, r)`` of a float32 a >= 0: a = quadrant pi/2 + r, with r as a float64.
 
     quadrant is in the low bits of a uint32.
     """
+    wide = cast(a, dt.float64)
+    n, bits = round_to_integer(wide, 1.0 / _HALF_PI[0])
+    # the first difference is exact: what is left has no bits beyond those of n times its pi/2
+    return cast(bits, dt.uint32), fma(-n, _HALF_PI[1], fma(-n, _HALF_PI[0], wide))
+
+
+def reduce_far_single(a: Expr) -> tuple[Expr, Expr]:
+    """reduce_single for every a."""
     wide = cast(a, dt.float64)
     large = wide >= 2.0**80
     pieces = [
@@ -38,9 +62,6 @@ def reduce_single(a: Expr) -> tuple[Expr, Expr]:
     _, bits = round_to_integer(cast(quadrant, dt.float32), 1.0)
     return bits, rest * _TWO_PI
 
-
-# below this a float64 is reduced with a pi/2 of three parts, from it on with the bits of 1/(2 pi)
-_HUGE = 2.0**45
 
 # 2^-7 / (2 pi) in words of 64 bits, the leading one first
 _TURN_WORDS = (
@@ -67,27 +88,17 @@ _TURN_WORDS = (
 _WORD32 = 2**32 - 1
 
 
-def reduce_double(a: Expr, *, bounded: bool = False) -> tuple[Expr, Expr, Expr]:
+def reduce_double(a: Expr) -> tuple[Expr, Expr, Expr]:
     """``(quadrant, r, low)`` of a float64 a >= 0: a = quadrant pi/2 + r + low.
 
-    quadrant is in the low bits of a uint64. ``bounded`` promises a < 2^45, which saves most of
-    the work.
+    quadrant is in the low bits of a uint64.
     """
     n, bits = round_to_integer(a, 1.0 / _HALF_PI[0])
     first = fma(-n, _HALF_PI[0], a)
     # exact: the first part takes a down to bits that n times it has, too
     middle, rest = two_product(n, _HALF_PI[1])
     r, lost = two_sum(first, -middle)
-    r, low = fast_two_sum(r, fma(-n, _HALF_PI[2], lost - rest))
-    if bounded:
-        return bits, r, low
-    huge = (a >= _HUGE) & (a < INF)
-    far_bits, far_r, far_low = _reduce_huge(a)
-    return (
-        select(huge, far_bits, bits),
-        select(huge, far_r, r),
-        select(huge, far_low, low),
-    )
+    return bits, *fast_two_sum(r, fma(-n, _HALF_PI[2], lost - rest))
 
 
 def _window(position: Expr) -> list[Expr]:
@@ -101,8 +112,8 @@ def _window(position: Expr) -> list[Expr]:
     return [(v << left) | ((w >> 1) >> right) for v, w in pairwise(words[:4])]
 
 
-def _reduce_huge(a: Expr) -> tuple[Expr, Expr, Expr]:
-    """reduce_double for a >= _HUGE: the mantissa times the bits of 1/(2 pi) that matter.
+def reduce_far_double(a: Expr) -> tuple[Expr, Expr, Expr]:
+    """reduce_double of far angles: the mantissa times the bits of 1/(2 pi) that matter.
 
     With a = m 2^k, bits of 1/(2 pi) above 2^-k contribute whole turns. The product with the
     192 bits behind them is kept modulo 1 turn to about 2^-125.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.scalar.floating import INF, NAN, bits_of, format_of, is_nan
+from phix.kernels.scalar.floating import INF, NAN, bits_of, format_of, is_nan, pick
 from phix.kernels.scalar.language import (
     Complex,
     Expr,
@@ -20,6 +20,7 @@ from phix.kernels.scalar.language import (
     fabs,
     fma,
     ne,
+    rarely,
     rint,
     select,
 )
@@ -159,16 +160,25 @@ def _modulo_in_float64(x: Expr, y: Expr) -> Expr:
     return fma(-rint(rest * inverse), y, rest)
 
 
+def _modulo_of_any_size(x: Expr, y: Expr) -> Expr:
+    """x less a multiple of y, no larger than y, exactly."""
+    if x.dtype == dt.float64:
+        return call("fmod", x, y)
+    wide_x, wide_y = convert(x, dt.float64), convert(y, dt.float64)
+    rest = convert(_modulo_in_float64(wide_x, wide_y), dt.float32)
+    rest = select((fabs(y) < INF) | is_nan(y), rest, select(fabs(x) < INF, x, NAN))
+    return select(eq(y, 0.0), NAN, rest)
+
+
 def _float_modulo(x: Expr, y: Expr) -> Expr:
-    """x modulo y with the sign of y; float32 values stand in float64 already."""
-    single = x.dtype == dt.float32
-    if single:
-        x, y = convert(x, dt.float64), convert(y, dt.float64)
-        rest = _modulo_in_float64(x, y)
-        rest = select((fabs(y) < INF) | is_nan(y), rest, select(fabs(x) < INF, x, NAN))
-        rest = select(eq(y, 0.0), NAN, rest)
-    else:
-        rest = call("fmod", x, y)
+    """x modulo y with the sign of y.
+
+    Of quotients below a quarter of what has no fraction, the nearest int is off by less than 3/4,
+    and x less so many y, which has no bits below those of x and y, is exact.
+    """
+    quotient = x / y
+    is_large = (fabs(quotient) >= pick(x, 2.0**22, 2.0**51)) | eq(fabs(y), INF)
+    rest = rarely(is_large, _modulo_of_any_size(x, y), fma(-rint(quotient), y, x))
     wrong_side = (rest < 0.0) ^ (y < 0.0)
     return select(eq(rest, 0.0), with_sign(rest, y), select(wrong_side, rest + y, rest))
 
@@ -179,7 +189,7 @@ def remainder(x: Expr, y: Expr) -> Expr:
     if _is_bool(x):
         return const(False, dt.bool_)
     if _is_float(x):
-        return convert(_float_modulo(x, y), x.dtype)
+        return _float_modulo(x, y)
     return _int_quotient_and_rest(x, y)[1]
 
 
@@ -191,11 +201,11 @@ def floor_divide(x: Expr, y: Expr) -> Expr:
     if not _is_float(x):
         return _int_quotient_and_rest(x, y)[0]
     # x minus the remainder is a multiple of y, so that the division gives an integer
-    rest = _float_modulo(x, y)
-    wide_x, wide_y = convert(x, rest.dtype), convert(y, rest.dtype)
+    rest = convert(_float_modulo(x, y), dt.float64)
+    wide_x, wide_y = convert(x, dt.float64), convert(y, dt.float64)
     quotient = rint((wide_x - rest) / wide_y)
     below = ne(x, 0.0) & ((x < 0.0) ^ (y < 0.0))
-    at_inf = select(below, -1.0, const(0.0, rest.dtype))
+    at_inf = select(below, -1.0, const(0.0, dt.float64))
     quotient = select(eq(fabs(wide_y), INF) & (fabs(wide_x) < INF), at_inf, quotient)
     quotient = select(eq(quotient, 0.0), with_sign(quotient, wide_x / wide_y), quotient)
     return select(eq(y, 0.0), x / y, convert(quotient, x.dtype))

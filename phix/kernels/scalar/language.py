@@ -22,15 +22,17 @@ Number = Union[bool, int, float]
 # fn name -> number of operands. Integer ops wrap; div is for floats, quotient and rest for ints
 # (C semantics: toward zero; the caller keeps the divisor off 0). Comparisons are ordered: false
 # on NaN, except ne. shr is arithmetic on signed ints, logical on unsigned ones. maximum and
-# minimum propagate NaN, and engines vectorise them in reductions.
+# minimum propagate NaN, and engines vectorise them in reductions. rarely is a select.
 FUNCTIONS: dict[str, int] = {
     "add": 2, "sub": 2, "mul": 2, "div": 2, "neg": 1, "fma": 3, "quotient": 2, "rest": 2,
     "and": 2, "or": 2, "xor": 2, "not": 1, "shl": 2, "shr": 2,
-    "eq": 2, "ne": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2, "select": 3, "maximum": 2, "minimum": 2,
+    "eq": 2, "ne": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2, "maximum": 2, "minimum": 2,
+    "select": 3, "rarely": 3,
     "sqrt": 1, "fabs": 1, "floor": 1, "ceil": 1, "trunc": 1, "rint": 1, "copysign": 2,
     "cast": 1, "bitcast": 1,
 }  # fmt: skip
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
+CHOICES = ("select", "rarely")
 
 
 class _Entry(weakref.ref["Expr"]):
@@ -243,6 +245,15 @@ def select(condition: Expr, x: Scalar, y: Scalar) -> Expr:
     """``x`` where the condition holds, else ``y``; both are evaluated."""
     a, b = (x, y) if isinstance(x, Expr) and isinstance(y, Expr) else lifted(x, y)
     return Expr("select", (condition, a, b), a.dtype)
+
+
+def rarely(condition: Expr, costly: Expr, usual: Expr) -> Expr:
+    """``costly`` where the condition holds, which is hardly ever, else ``usual``.
+
+    Engines may compute ``costly`` for such elements alone, which takes longer for them; nothing
+    but its own operands, and what ``usual`` and the condition are made of, is handed over.
+    """
+    return Expr("rarely", (condition, costly, usual), usual.dtype)
 
 
 def fma(x: Scalar, y: Scalar, z: Scalar) -> Expr:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from phix.core import dtypes as dt
-from phix.kernels.scalar.argument_reduction import reduce_double, reduce_single
+from phix.kernels.scalar.argument_reduction import (
+    is_far,
+    reduce_double,
+    reduce_far_double,
+    reduce_far_single,
+    reduce_single,
+)
 from phix.kernels.scalar.floating import (
     INF,
     NAN,
@@ -24,6 +33,7 @@ from phix.kernels.scalar.language import (
     fabs,
     fma,
     ne,
+    rarely,
     select,
     sqrt,
 )
@@ -79,19 +89,37 @@ def _sin_and_cos_single(r: Expr) -> tuple[Expr, Expr]:
     return sine, fma(z * z, horner(z, _COS_SINGLE), fma(z, -0.5, 1.0))
 
 
-def _sin_and_cos(a: Expr, *, bounded: bool = False) -> tuple[Expr, Expr, Expr]:
-    """``(quadrant, sin(r), cos(r))`` for a >= 0, a = quadrant pi/2 + r, |r| <= pi/4."""
-    if a.dtype == dt.float32:
-        quadrant, wide = reduce_single(a)
-        return quadrant, *_sin_and_cos_single(cast(wide, dt.float32))
-    quadrant, r, low = reduce_double(a, bounded=bounded)
+def _sin_and_cos_double(r: Expr, low: Expr) -> tuple[Expr, Expr]:
+    """sin and cos of r + low for |r| <= pi/4."""
     z = r * r
     sine = r + fma(z * r, horner(z, _SIN_DOUBLE), low * fma(z, -0.5, 1.0))
     half = 0.5 * z
     top = 1.0 - half
     # what 1 - z/2 lost, the higher terms, and the low part's -sin(r)
     cosine = top + (((1.0 - top) - half) + fma(z * z, horner(z, _COS_DOUBLE), -(r * low)))
-    return quadrant, sine, cosine
+    return sine, cosine
+
+
+# A function of an angle a >= 0 by its quadrant, and by the sine and the cosine of the rest.
+_OfRest = Callable[[Expr, Expr, Expr], Expr]
+# How float32 and float64 are reduced.
+_NEAR, _FAR = (reduce_single, reduce_double), (reduce_far_single, reduce_far_double)
+
+
+def _reduced(a: Expr, ways: tuple[Any, Any], value: _OfRest, is_wide: bool) -> Expr:
+    single, double = ways
+    if a.dtype == dt.float64:
+        quadrant, *rest = double(a)
+        return value(quadrant, *_sin_and_cos_double(*rest))
+    quadrant, r = single(a)
+    return value(quadrant, *_sin_and_cos_single(r if is_wide else cast(r, dt.float32)))
+
+
+def _of_angle(a: Expr, value: _OfRest, *, is_wide: bool = False, is_near: bool = False) -> Expr:
+    """``value`` of an angle a >= 0. ``is_wide``: of a float32 it is made in float64; ``is_near``
+    promises that the angle is not far, which saves compiling what would never run."""
+    near = _reduced(a, _NEAR, value, is_wide)
+    return near if is_near else rarely(is_far(a), _reduced(a, _FAR, value, is_wide), near)
 
 
 def _is_odd(quadrant: Expr) -> Expr:
@@ -103,39 +131,43 @@ def _sign_of_half_turn(quadrant: Expr) -> Expr:
     return quadrant << (8 * quadrant.dtype.itemsize - 2)
 
 
+def _sine_of(x: Expr) -> _OfRest:
+    def value(quadrant: Expr, sine: Expr, cosine: Expr) -> Expr:
+        size = select(_is_odd(quadrant), cosine, sine)
+        return flip_sign(size, _sign_of_half_turn(quadrant) ^ bits_of(x))
+
+    return value
+
+
+def _cosine(quadrant: Expr, sine: Expr, cosine: Expr) -> Expr:
+    size = select(_is_odd(quadrant), sine, cosine)
+    return flip_sign(size, _sign_of_half_turn(quadrant + 1))
+
+
 @body("sin")
 def sin(x: Expr) -> Expr:
-    quadrant, sine, cosine = _sin_and_cos(fabs(x))
-    value = select(_is_odd(quadrant), cosine, sine)
-    return flip_sign(value, _sign_of_half_turn(quadrant) ^ bits_of(x))
+    return _of_angle(fabs(x), _sine_of(x))
 
 
 @body("cos")
 def cos(x: Expr) -> Expr:
-    quadrant, sine, cosine = _sin_and_cos(fabs(x))
-    value = select(_is_odd(quadrant), sine, cosine)
-    return flip_sign(value, _sign_of_half_turn(quadrant + 1))
+    return _of_angle(fabs(x), _cosine)
 
 
 def sine_and_cosine(x: Expr, *, bounded: bool = False) -> tuple[Expr, Expr]:
-    """Both, from one reduction of the argument; ``bounded`` promises |x| < 2^45."""
-    quadrant, sine, cosine = _sin_and_cos(fabs(x), bounded=bounded)
-    odd, turn = _is_odd(quadrant), _sign_of_half_turn(quadrant)
-    return (
-        flip_sign(select(odd, cosine, sine), turn ^ bits_of(x)),
-        flip_sign(select(odd, sine, cosine), _sign_of_half_turn(quadrant + 1)),
-    )
+    """Both, of one reduction of the argument; ``bounded`` promises |x| < 2^30."""
+    a = fabs(x)
+    return _of_angle(a, _sine_of(x), is_near=bounded), _of_angle(a, _cosine, is_near=bounded)
+
+
+def _tangent(quadrant: Expr, sine: Expr, cosine: Expr) -> Expr:
+    odd = _is_odd(quadrant)
+    return select(odd, -cosine, sine) / select(odd, sine, cosine)
 
 
 @body("tan")
 def tan(x: Expr) -> Expr:
-    if x.dtype == dt.float32:
-        quadrant, wide = reduce_single(fabs(x))
-        sine, cosine = _sin_and_cos_single(wide)
-    else:
-        quadrant, sine, cosine = _sin_and_cos(fabs(x))
-    odd = _is_odd(quadrant)
-    value = select(odd, -cosine, sine) / select(odd, sine, cosine)
+    value = _of_angle(fabs(x), _tangent, is_wide=True)
     return flip_sign(cast(value, x.dtype), bits_of(x))
 
 

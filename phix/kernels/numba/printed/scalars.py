@@ -17,7 +17,7 @@ from phix.core.errors import KernelNotFoundError
 from phix.kernels.loops import linked
 from phix.kernels.numba.printed.prelude import Prelude
 from phix.kernels.numba.printed.routines import missing
-from phix.kernels.scalar.language import Expr
+from phix.kernels.scalar.language import CHOICES, Expr
 
 # fn -> its sign and how strongly it binds, as in Python.
 _INFIX = {
@@ -85,7 +85,7 @@ def stored(prelude: Prelude, dtype: np.dtype, value: str) -> str:
 
 def emit(prelude: Prelude, e: Expr, operands: list[str]) -> str:
     """One operation."""
-    if e.fn in ("select", "call") or all(a.fn == "const" for a in e.args):
+    if e.fn in (*CHOICES, "call") or all(a.fn == "const" for a in e.args):
         operands = [_numpy_float(a, text) for a, text in zip(e.args, operands)]
     special = _SPECIAL.get(e.fn)
     if special is not None:
@@ -213,7 +213,7 @@ def _library(prelude: Prelude, e: Expr, operands: list[str]) -> str:
 
 _C_MATH = {"pow": "np.power", "fmod": "np.fmod"}
 _SPECIAL: dict[str, Callable[[Prelude, Expr, list[str]], str]] = {
-    "select": _select, "neg": _neg, "not": _not, "fabs": _fabs, "maximum": _extreme,
+    **dict.fromkeys(CHOICES, _select), "neg": _neg, "not": _not, "fabs": _fabs, "maximum": _extreme,
     "minimum": _extreme, "quotient": _helper, "rest": _helper, "fma": _helper, "shl": _shift,
     "shr": _shift, "bitcast": _bitcast, "cast": _cast, "call": _library,
 }  # fmt: skip
