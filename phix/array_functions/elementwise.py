@@ -107,7 +107,7 @@ def sinc(x: Any) -> Any:
     close, far = ops.where(is_near, t, 0.0), ops.where(is_near, 1.0, t)
     series: Any = 1.0
     for k in range(32, 0, -2):
-        series = 1.0 - close * close / (k * (k + 1)) * series
+        series = 1.0 - close * close * (1.0 / (k * (k + 1))) * series
     return ops.where(is_near, series, ops.sin(far) / far)
 
 

@@ -118,7 +118,9 @@ def _only_adds(loop: ir.For) -> bool:
         s.reassociate for s in loop.body if isinstance(s, ir.Assign)
     ):
         return False
-    operations = [e.dtype.kind for e in ir.expressions(loop.body) if e.args and e.fn != "load"]
+    operations = [
+        e.dtype.kind for e in ir.expressions(loop.body, usual=True) if e.args and e.fn != "load"
+    ]
     return operations.count("f") < _LEAST_WORK
 
 
@@ -188,7 +190,7 @@ def _is_paired(loop: ir.For) -> bool:
     values: list[ir.Statement] = [
         ir.Declare(s.value, s.value) for s in loop.body if isinstance(s, Store)
     ]
-    operations = (e for e in ir.expressions(values) if e.args and e.fn != "load")
+    operations = (e for e in ir.expressions(values, usual=True) if e.args and e.fn != "load")
     return sum(1 for e in operations if e.dtype.kind == "f") in _PAIRED
 
 

@@ -259,7 +259,7 @@ class _Row:
             e = left.pop()
             if e not in found:
                 found[e] = None
-                left += e.args if e.fn != "load" else ()
+                left += sc.usual_operands(e) if e.fn != "load" else ()
         return sum(1 for e in found if e.args and e.fn != "load")
 
     @property

@@ -22,7 +22,7 @@ from phix.core import settings
 from phix.core.dims import Shape
 from phix.core.records import dataclass, field
 from phix.kernels.scalar import language as sc
-from phix.kernels.scalar.language import Complex, Expr
+from phix.kernels.scalar.language import Complex, Expr, usual_operands
 
 Element = Union[Expr, Complex]
 ZERO, ONE = sc.const(0, dt.int64), sc.const(1, dt.int64)
@@ -341,8 +341,9 @@ def roots(statement: Statement) -> tuple[Expr, ...]:
     return _ROOTS[type(statement)](statement)
 
 
-def expressions(body: list[Statement]) -> Collection[Expr]:
-    """Every expression of a block once, operands included."""
+def expressions(body: list[Statement], usual: bool = False) -> Collection[Expr]:
+    """Every expression of a block once, operands included; ``usual``: those that take time, without
+    what is rarely computed."""
     found: dict[Expr, None] = {}
     stack: list[Expr] = []
     for s in walk(body):
@@ -351,7 +352,9 @@ def expressions(body: list[Statement]) -> Collection[Expr]:
         expr = stack.pop()
         if expr not in found:
             found[expr] = None
-            if expr.args:
+            if usual and expr.fn == "rarely":
+                stack += usual_operands(expr)
+            elif expr.args:
                 stack += expr.args
     return found.keys()
 

@@ -8,7 +8,7 @@ look into their operands.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Union
 
@@ -39,7 +39,7 @@ class Expansion:
         result = body(*variables, **attrs)
         self.is_complex = isinstance(result, Complex)
         found = _operands_first(_parts(result))
-        self.cost = sum([_WEIGHTS.get(e.fn, 1) for e in found])
+        self.cost = sum([_WEIGHTS.get(e.fn, 1) for e in _usual(found, _parts(result))])
         operands: tuple[Expr, ...] = sum(map(_parts, variables), start=())
         self.constants = [e for e in found if not e.args and e not in operands]
         place = dict(zip((*operands, *self.constants), itertools.count()))
@@ -90,6 +90,19 @@ def _expansion(name: str, dtypes: tuple[np.dtype, ...], attrs: Mapping[str, Any]
 @lru_cache(maxsize=4096)
 def _known(body: Body, dtypes: tuple[np.dtype, ...], attrs: Exact = _NO_ATTRS) -> Expansion:
     return Expansion(body, dtypes, dict(attrs.value))
+
+
+def _usual(every: list[Expr], roots: Sequence[Expr]) -> Collection[Expr]:
+    """Those of all expressions, of which roots are made, that are computed for each element."""
+    if "rarely" not in [e.fn for e in every]:
+        return every
+    found, left = set[Expr](), [*roots]
+    while left:
+        e = left.pop()
+        if e not in found:
+            found.add(e)
+            left += sc.usual_operands(e) if e.fn == "rarely" else e.args
+    return found
 
 
 def _operands_first(roots: Sequence[Expr]) -> list[Expr]:

@@ -256,6 +256,11 @@ def rarely(condition: Expr, costly: Expr, usual: Expr) -> Expr:
     return Expr("rarely", (condition, costly, usual), usual.dtype)
 
 
+def usual_operands(e: Expr) -> tuple[Expr, ...]:
+    """The operands that are computed for every element."""
+    return (e.args[0], e.args[2]) if e.fn == "rarely" else e.args
+
+
 def fma(x: Scalar, y: Scalar, z: Scalar) -> Expr:
     """``x * y + z`` with one rounding."""
     operands = lifted(x, y, z)

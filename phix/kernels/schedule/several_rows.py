@@ -78,7 +78,7 @@ class _Rows:
         totals = _totals(loop, inner, kernel)
         if not totals:
             return None
-        operations = sum(1 for e in ir.expressions(inner.body) if e.args)
+        operations = sum(1 for e in ir.expressions(inner.body, usual=True) if e.args)
         rows = min(MOST_ROWS, _MOST_OPERATIONS // max(operations, 1))
         if loop.extent.fn == loop.start.fn == "const":
             rows = _even(loop.extent.data - loop.start.data, rows)

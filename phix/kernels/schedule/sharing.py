@@ -158,7 +158,7 @@ def _work(body: list[Statement], at_least: bool = False) -> Expr:
             own.append(ir.Declare(s.condition, s.condition))
         elif not isinstance(s, For):
             own.append(s)
-    every = ir.expressions(own)
+    every = ir.expressions(own, usual=True)
     total = sc.const(len([e for e in every if e.args]), dt.int64)
     for s in body:
         if isinstance(s, For):
