@@ -134,6 +134,14 @@ CONTINUOUS: dict[str, tuple[Callable[..., Any], Any]] = {
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_uniform_over_more_than_the_dtype_counts(dtype: str) -> None:
+    """max - min overflows; no warning either (pytest makes errors of them)."""
+    most = float(np.finfo(dtype).max) * 0.75
+    x = random.uniform(random.key(3), [SIZE], dtype, -most, most).numpy().astype("float64") / most
+    assert scipy.stats.kstest(x, scipy.stats.uniform(-1, 2).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_distribution(name: str, dtype: str) -> None:
     draw, distribution = CONTINUOUS[name]

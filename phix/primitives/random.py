@@ -119,12 +119,16 @@ def uniform_attrs(key: MetaTensor, shape: Any, dtype: Any, min: Any, max: Any, p
 
 @rules.decompose("uniform")
 def uniform(key: Any, shape: Any, dtype: Any, min: Any, max: Any, place: Any) -> Any:
-    """min + (max - min) u; what rounding takes up to max goes to min, so max is left out."""
+    """min + (max - min) u; what rounding takes up to max goes to min, so max is left out.
+
+    It is made of halves: the dtype holds (max - min) / 2 also where max - min overflows.
+    """
     dtype = float_dtype(dtype)
     wide = _at_least_float32(dtype)
     low, high = as_dtype(min, wide), as_dtype(max, wide)
     u = as_dtype(unit_uniform(key, shape, dtype), wide)
-    out = as_dtype(low + (high - low) * u, dtype)
+    low, high = low * 0.5, high * 0.5
+    out = as_dtype((low + (high - low) * u) * 2.0, dtype)
     low, high = as_dtype(min, dtype), as_dtype(max, dtype)
     return ops.where((out < high) | (low >= high), out, low)
 

@@ -21,7 +21,8 @@ def as_tensor(value: Any) -> Any:
 
 def with_digits(value: Any, dtype: Any) -> Any:
     """A parameter of draws in a dtype: Python's numbers keep the digits that it has."""
-    is_short = isinstance(value, float) and float(np.float32(value)) == value
+    with np.errstate(over="ignore"):  # too large for float32: not short
+        is_short = isinstance(value, float) and float(np.float32(value)) == value
     if isinstance(value, (float, list, tuple)) and not is_short:
         return to_tensor(value, dtype) if dt.as_dtype(dtype) == dt.float64 else value
     return value
