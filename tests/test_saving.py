@@ -241,6 +241,10 @@ def test_torn_and_foreign_files_are_refused(file: Path) -> None:
         file.write_bytes(whole[:cut])
         with pytest.raises(FileFormatError, match="torn"):
             phix.load(file)
+    head = b'{"a":{"dtype":"F32","shape":[%s1],"data_offsets":[0,4]}}' % (b"1," * 70)
+    file.write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
+    with pytest.raises(FileFormatError, match="71"):  # axes; NumPy has 64
+        phix.load(file)
     for text in ("{", "[]", '{"list": 3}', '{"tensor": "a"}', '{"what": 1}', '{"int": "z"}', "{}",
                  '{"dict": [[1]]}', '{"node": "tests"}', '{"float": "0x1p9999"}',
                  "[" * 100000):  # fmt: skip

@@ -289,7 +289,7 @@ def content_of(file: str) -> tuple[dict[str, Any], str | None]:
                     arrays[name] = (
                         _bytes_of(file, name, _BYTES[found]) if found in _BYTES else found
                     )
-    except safetensors.SafetensorError as error:
+    except (safetensors.SafetensorError, ValueError) as error:  # of too many axes, ValueError
         raise FileFormatError(
             f"load: {file} is torn, or no safetensors file: {error}; read another copy of it"
         ) from error
