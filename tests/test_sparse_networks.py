@@ -372,6 +372,18 @@ def test_ops_and_numpy_reach_sparse_tensors() -> None:
                 call()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64", "bool", "float16"])
+def test_sums_by_ops_and_numpy_have_the_dtype_of_dense_ones(dtype: str) -> None:
+    """300 does not fit into 8 bits."""
+    a = np.full((2, 3), 100).astype(dtype)
+    for x in (sparse.to_sparse_coo(a), sparse.to_sparse_csr(a)):
+        for found in (np.sum(x, axis=1), ops.sum(x, [1]), phix.jit(lambda x: np.sum(x, axis=1))(x)):
+            assert found.dtype == ops.sum(phix.to_tensor(a), [1]).dtype
+            np.testing.assert_array_equal(found.to_dense(), a.sum(1))
+        assert np.sum(x, dtype="int16").dtype == np.int16
+        assert sparse.sum(x).dtype == (np.int64 if dtype == "bool" else dtype)
+
+
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_the_way_to_scipy_and_back(index: Any) -> None:
     rng = np.random.default_rng(3)

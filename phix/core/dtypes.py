@@ -125,6 +125,11 @@ def accumulator_dtype(dtype: np.dtype) -> np.dtype:
     return float32 if dtype in (float16, bfloat16) else dtype
 
 
+def summed_dtype(dtype: np.dtype) -> np.dtype:
+    """What sums and products come in: bools and ints in int64, uint64 in itself."""
+    return dtype if is_differentiable(dtype) or dtype == uint64 else int64
+
+
 def complex_dtype(dtype: np.dtype) -> np.dtype:
     if is_complex(dtype):
         return dtype

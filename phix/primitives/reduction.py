@@ -49,11 +49,6 @@ def count(x: Any, axis: Any) -> Any:
     return ops.full((), size, dt.real_dtype(x.dtype))
 
 
-def summed_dtype(dtype: Any) -> Any:
-    """What sums and products come in: bools and ints in int64, uint64 in itself."""
-    return dtype if dt.is_differentiable(dtype) or dtype == dt.uint64 else dt.int64
-
-
 def largest(x: Any, axis: Any) -> Any:
     """The maxima of floats over ``axis``, kept as 1s; -inf where a size that the program computes
     leaves nothing to choose from."""
@@ -77,7 +72,7 @@ def axis_attrs(x: MetaTensor, axis: Any, keepdim: bool) -> Any:
 
 @rules.normalize("sum")
 def sum_attrs(x: MetaTensor, axis: Any, dtype: Any, keepdim: bool) -> Any:
-    return ax.reduced(axis, x), dtype or summed_dtype(x.dtype), keepdim
+    return ax.reduced(axis, x), dtype or dt.summed_dtype(x.dtype), keepdim
 
 
 @rules.normalize("prod")
@@ -100,7 +95,7 @@ def sum_meta(x: MetaTensor, axis: Any, dtype: Any, keepdim: bool) -> MetaTensor:
 
 @rules.infer_meta("ReduceIntArrayAxisInferMetaBase")
 def prod_meta(x: MetaTensor, axis: Any, keepdim: bool, reduce_all: bool) -> MetaTensor:
-    return MetaTensor(reduced_dims(x, axis, keepdim), summed_dtype(x.dtype))
+    return MetaTensor(reduced_dims(x, axis, keepdim), dt.summed_dtype(x.dtype))
 
 
 @rules.infer_meta("ReduceIntArrayAxisInferMeta")
@@ -146,7 +141,7 @@ def prod_grad(x: Any, out_grad: Any, axis: Any, keepdim: bool, reduce_all: bool)
 @rules.batch("prod")
 def prod_batch(batched: Any, x: Any, axis: Any, keepdim: bool, reduce_all: bool) -> Any:
     if not axis:
-        return as_dtype(x, summed_dtype(x.dtype))
+        return as_dtype(x, dt.summed_dtype(x.dtype))
     return ops.prod(x, shifted(axis), keepdim, False)
 
 

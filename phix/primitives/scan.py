@@ -12,7 +12,6 @@ from phix.core.errors import ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.pointwise import conj
-from phix.primitives.reduction import summed_dtype
 from phix.primitives.widening import in_float32
 
 
@@ -49,7 +48,7 @@ def flat_axis_attrs(x: MetaTensor, axis: Any, flatten: bool, exclusive: bool, re
 def cumsum_meta(
     x: MetaTensor, axis: int, flatten: bool, exclusive: bool, reverse: bool
 ) -> MetaTensor:
-    return MetaTensor((x.size,) if flatten else x.dims, summed_dtype(x.dtype))
+    return MetaTensor((x.size,) if flatten else x.dims, dt.summed_dtype(x.dtype))
 
 
 @rules.decompose("cumsum_grad")
@@ -82,7 +81,7 @@ def cumprod_attrs(x: MetaTensor, dim: int, exclusive: bool, reverse: bool) -> An
 
 @rules.infer_meta("UnchangedInferMetaCheckAxis")
 def cumprod_meta(x: MetaTensor, dim: int, exclusive: bool, reverse: bool) -> MetaTensor:
-    return x.with_dtype(summed_dtype(x.dtype))
+    return x.with_dtype(dt.summed_dtype(x.dtype))
 
 
 @rules.decompose("cumprod_grad")

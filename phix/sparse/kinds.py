@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
+from phix.core import dtypes as dt
 from phix.core.engines import engine
 from phix.core.errors import ArgumentError, AttributeValueError, PhixError
 from phix.core.given import takes
@@ -50,14 +51,20 @@ def _slice(x: Any, axes: Any, starts: Any, ends: Any, infer_flags: Any, decrease
     return arrangement.slice(x, axes, starts, ends)
 
 
+def _sum(x: Any, axis: Any, dtype: Any, keepdim: bool) -> Any:
+    """The op's sums, of ints in int64; those of ``phix.sparse.sum`` have the dtype of x."""
+    return arrangement.sum(x, axis, dtype or dt.summed_dtype(x.dtype), keepdim)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(pointwise, name) for name in _OF_ONE},
     **{name: getattr(arithmetic, name) for name in ("add", "subtract", "multiply", "divide")},
-    **{name: getattr(arrangement, name) for name in ("transpose", "reshape", "sum", "softmax")},
+    **{name: getattr(arrangement, name) for name in ("transpose", "reshape", "softmax")},
     **{name: getattr(products, name) for name in ("mv", "addmm")},
     "cast": _cast,
     "matmul": _matmul,
     "slice": _slice,
+    "sum": _sum,
 }
 add_kind("sparse_coo", SparseCooTensor, _FUNCTIONS)
 add_kind("sparse_csr", SparseCsrTensor, _FUNCTIONS)
@@ -65,7 +72,7 @@ add_kind("sparse_csr", SparseCsrTensor, _FUNCTIONS)
 
 # -- NumPy ---------------------------------------------------------------------------------------
 def _np_sum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
-    return arrangement.sum(a, axis, dtype, keepdims)
+    return _sum(a, axis, dtype, keepdims)
 
 
 def _np_transpose(a: Any, axes: Any = None) -> Any:
