@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import random
 from typing import Any
 
 import numpy as np
@@ -67,11 +68,39 @@ def test_parse_is_the_inverse_of_print(dim):
             GraphError,
             "write phix.parse_graph.text, constants",
         ),
+        ("graph(x: float32[wide(n)]) { return x }", GraphError, "'wide' is no function of dims"),
+        ("graph(x: float32[max(1)]) { return x }", GraphError, "line 1 .* malformed before"),
+        ("graph(x: float32[]) {\n a: float32[] = add(x, 007)\n return a }", GraphError, "line 2"),
+        (
+            "graph(x: float32[]) {\n a: float32[] = add(x, 1.0:real)\n return a }",
+            GraphError,
+            "'real'",
+        ),
+        ("graph() { const c: float32[3] = [1.0, 2.0] return c }", GraphError, "reshape"),
     ],
 )
 def test_text_that_is_no_graph(text, error, message):
     with pytest.raises(error, match=message):
         phix.parse_graph(text)
+
+
+def test_damaged_text_ends_in_errors_of_phix():
+    scan = phix.make_graph(lambda x: phix.scan(lambda c, r: (c * r, c + 0.1), 1.0, x[::-1]))
+    whole, draw = str(scan(phix.spec(["n"]))), random.Random(7)
+    refused = 0
+    for _ in range(400):
+        text = list(whole)
+        for _ in range(draw.randint(1, 3)):
+            place = draw.randrange(len(text))
+            again = whole[(start := draw.randrange(len(whole))) : start + draw.randint(0, 9)]
+            text[place : place + draw.randint(0, 6)] = [again, chr(draw.randint(32, 126)), ""][
+                draw.randrange(3)
+            ]
+        try:
+            phix.parse_graph("".join(text))
+        except phix.errors.PhixError:
+            refused += 1
+    assert refused > 200
 
 
 def test_one_graph_runs_at_many_sizes(mlp):

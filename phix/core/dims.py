@@ -211,6 +211,7 @@ def _broadcast_value(a: int, b: int) -> int:
 
 
 _FUNCTIONS["broadcast"] = _broadcast_value
+FUNCTION_NAMES = frozenset(_FUNCTIONS)
 
 
 def _terms(value: DimLike) -> tuple[tuple[Monomial, int], ...]:

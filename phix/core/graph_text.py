@@ -15,7 +15,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import stack
 from phix.core.conversion import owned_tensor
-from phix.core.errors import GraphError
+from phix.core.errors import GraphError, PhixError
 from phix.core.graph import Atom, Constant, Equation, Graph, Literal, Variable, flat, graphs_inside
 from phix.core.later import method_of
 from phix.core.meta import MetaTensor
@@ -193,6 +193,10 @@ _TOKEN = re.compile(
 _WORDS = {"true": True, "false": False, "none": None, "inf": float("inf"), "nan": float("nan")}
 
 
+# What Python raises where a token, or how many there are, is not what the grammar has.
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
+
+
 class _Parser:
     def __init__(self, text: str, constants: Sequence[Any]) -> None:
         self.text, self.position = text, 0
@@ -302,6 +306,9 @@ class _Parser:
             return int(token)
         if self.accept("("):
             args = self.listed(")", self.dim)
+            if token not in dm.FUNCTION_NAMES:
+                names = ", ".join(sorted(dm.FUNCTION_NAMES))
+                raise self.error(f"{token!r} is no function of dims; write one of {names}")
             return dm.floordiv(*args) if token == "floordiv" else dm.apply(token, *args)
         return dm.symbol(token)
 
@@ -447,9 +454,15 @@ def parse_graph(text: str, constants: Sequence[Any] = ()) -> Graph:
     Raises:
         GraphError: the text is no graph; the message names the line.
         UnknownOpError: it uses an op that is not in the table.
+        PhixError: an op of it refuses its inputs or attributes.
     """
     parser = _Parser(text, constants)
-    graph = parser.graph()
+    try:
+        graph = parser.graph()
+    except PhixError:
+        raise
+    except _MALFORMED as error:
+        raise parser.error(f"it is malformed before {parser.peek()!r}: {error}") from error
     if parser.peek():
         raise parser.error(f"text goes on after the graph's end: {parser.peek()!r}")
     return graph
