@@ -237,6 +237,25 @@ def test_numbers_are_those_of_optax(name: str) -> None:
             np.testing.assert_allclose(ours[k], theirs[k], rtol=bound, atol=bound, err_msg=k)
 
 
+@pytest.mark.parametrize("name", [
+    "adam", "adamw", "nadam", "nadamw", "adamax", "radam", "lamb", "rmsprop", "adagrad",
+    "adadelta", "adafactor",
+])  # fmt: skip
+def test_small_gradients_of_float16_have_squares(name: str) -> None:
+    """1e-3 squared is a number of float16, a thousandth of that is 0; 1e-30 always is."""
+    found = {}
+    for dtype in ("float16", "float32"):
+        params = {"w": phix.ones([128, 128], dtype), "b": phix.ones([3], dtype)}
+        slopes = phix.tree.map(lambda p: phix.full_like(p, 1e-3), params)
+        optimizer = getattr(optim, name)(0.5)
+        state = optimizer.init(params)
+        for _ in range(9):
+            updates, state = optimizer.update(slopes, state, params)
+        assert updates["w"].dtype == dtype
+        found[dtype] = np.stack([updates["w"].numpy()[0, :3], updates["b"].numpy()])
+    np.testing.assert_allclose(found["float16"], found["float32"], rtol=0.01)
+
+
 # name: its arguments, with defaults where there are any
 SIGNATURES: dict[str, str] = {
     "sgd": "learning_rate momentum=None nesterov=False accumulator_dtype=None",

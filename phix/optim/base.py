@@ -243,12 +243,17 @@ def square(x: Any) -> Any:
     return real * real + imag * imag
 
 
-def zeros(params: Any, dtype: Any = None, value: Any = 0, real: bool = False) -> Any:
-    """A tensor of one value for each parameter, in its dtype or another."""
+def squares_dtype(dtype: np.dtype) -> np.dtype:
+    """What squares of a dtype are kept in: float32 for float16, where those below 2e-4 are 0."""
+    return dt.float32 if dtype == dt.float16 else dt.real_dtype(dtype)
+
+
+def zeros(params: Any, dtype: Any = None, value: Any = 0, squares: bool = False) -> Any:
+    """A tensor of one value for each parameter, in its dtype, that of squares, or another."""
 
     def made(p: Any) -> Any:
         kind = p.dtype if dtype is None else dt.as_dtype(dtype)
-        kind = dt.real_dtype(kind) if real else kind
+        kind = squares_dtype(kind) if squares else kind
         return ops.full_like(p, number(value, kind), kind)
 
     return mapped(made, params)

@@ -22,6 +22,7 @@ from phix.optim.base import (
     root,
     split,
     square,
+    squares_dtype,
     stateless,
     to_dtype,
     wide,
@@ -77,11 +78,12 @@ def scale_by_factored_rms(
         return _factored_axes(p.shape, factored, min_dim_size_to_factor)
 
     def first(p: Any) -> Any:
-        found, none = axes(p), ops.full((1,), 0, p.dtype)
+        found, kind = axes(p), squares_dtype(p.dtype)
+        none = ops.full((1,), 0, kind)
         if found is None:
-            return none, none, ops.full_like(p, 0, p.dtype)
+            return none, none, ops.full_like(p, 0, kind)
         sizes = [[d for n, d in enumerate(p.shape) if n != axis] for axis in reversed(found)]
-        return ops.full(sizes[0], 0, p.dtype), ops.full(sizes[1], 0, p.dtype), none
+        return ops.full(sizes[0], 0, kind), ops.full(sizes[1], 0, kind), none
 
     @at_home
     def init(params: Any) -> FactoredState:

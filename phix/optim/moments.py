@@ -126,7 +126,7 @@ def scale_by_adam(
     """
 
     def init(params: Any) -> ScaleByAdamState:
-        return ScaleByAdamState(no_steps(), zeros(params, mu_dtype), zeros(params, real=True))
+        return ScaleByAdamState(no_steps(), zeros(params, mu_dtype), zeros(params, squares=True))
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         mu, nu = _moments(updates, state, b1, b2)
@@ -156,7 +156,7 @@ def scale_by_adamax(
     """
 
     def init(params: Any) -> ScaleByAdamState:
-        return ScaleByAdamState(no_steps(), zeros(params), zeros(params, real=True))
+        return ScaleByAdamState(no_steps(), zeros(params), zeros(params, squares=True))
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         mu = mapped(lambda g, m: mean_of(b1, m, wide(g)), updates, state.mu)
@@ -197,7 +197,7 @@ def scale_by_radam(
     """
 
     def init(params: Any) -> ScaleByAdamState:
-        return ScaleByAdamState(no_steps(), zeros(params), zeros(params, real=True))
+        return ScaleByAdamState(no_steps(), zeros(params), zeros(params, squares=True))
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         mu, nu = _moments(updates, state, b1, b2)
@@ -255,7 +255,7 @@ def _by_squares(
     """g / sqrt(v + eps), or g / (sqrt(v) + eps); v less the squared mean if it is centered."""
 
     def init(params: Any) -> Any:
-        nu = zeros(params, value=initial_scale, real=True)
+        nu = zeros(params, value=initial_scale, squares=True)
         count = no_steps() if unbiased else None
         return ScaleByRStdDevState(zeros(params), nu, count) if centered else ScaleByRmsState(
             nu, count)  # fmt: skip
@@ -338,7 +338,7 @@ def scale_by_rss(
     """
 
     def init(params: Any) -> ScaleByRssState:
-        return ScaleByRssState(zeros(params, value=initial_accumulator_value, real=True))
+        return ScaleByRssState(zeros(params, value=initial_accumulator_value, squares=True))
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         sums = mapped(lambda g, s: square(wide(g)) + wide(s), updates, state.sum_of_squares)
@@ -365,7 +365,7 @@ def scale_by_adadelta(rho: float = 0.9, eps: float = 1e-6) -> GradientTransforma
     """
 
     def init(params: Any) -> ScaleByAdaDeltaState:
-        return ScaleByAdaDeltaState(zeros(params, real=True), zeros(params, real=True))
+        return ScaleByAdaDeltaState(zeros(params, squares=True), zeros(params, squares=True))
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         def one(g: Any, v: Any, x: Any) -> Any:
