@@ -177,6 +177,27 @@ def test_derivatives_go_through_helpers_closures_and_gamma() -> None:
         np.testing.assert_allclose(found, change, rtol=1e-6)
 
 
+def test_derivatives_keep_the_digits_of_numbers() -> None:
+    """What ``math`` makes of numbers alone, of attributes too, is no tensor of float32."""
+
+    def normal(x: Any, spread: float = 2.0) -> Any:
+        return 0.5 * math.erf(x / math.sqrt(spread)) + math.log(0.0) * 0.0
+
+    def turned(x: Any) -> Any:
+        return math.hypot(x, math.radians(30.0)) + math.degrees(x)
+
+    with phix.scoped_registries():
+        slope = phix.grad(phix.numba.scalar("numba_normal", derive=True)(normal))
+        assert math.isfinite(slope(np.float64(0.7)).item())
+        want = math.exp(-(0.7**2) / 3.0) / math.sqrt(3.0 * math.pi)
+        found = phix.grad(lambda x: ops.numba_normal(x, spread=3.0))(np.float64(0.7))
+        np.testing.assert_allclose(found, want, rtol=1e-14)
+        assert slope(np.float32(0.7)).dtype == np.float32
+        slope = phix.grad(phix.numba.scalar("numba_turned", derive=True)(turned))
+        want = 0.7 / math.hypot(0.7, math.pi / 6.0) + 180.0 / math.pi
+        np.testing.assert_allclose(slope(np.float64(0.7)), want, rtol=1e-14)
+
+
 def test_defaults_that_are_not_finite() -> None:
     def capped(x: Any, least: float = -math.inf, most: float = math.inf) -> Any:
         return max(least, min(x, most))

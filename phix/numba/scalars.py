@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import tempfile
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from phix import ops
 from phix.api.gradients import vjp
 from phix.api.graphs import make_graph
@@ -17,6 +20,7 @@ from phix.core import rules
 from phix.core.errors import KernelRegistrationError
 from phix.core.meta import spec
 from phix.core.rules import OPS
+from phix.core.tensor import TensorBase
 from phix.kernels.numba import scalar
 from phix.kernels.numba.identity import checked
 from phix.table.extension import load_ops
@@ -24,6 +28,7 @@ from phix.table.extension import load_ops
 # What functions of Python's math are in phix, where their names differ or numbers are meant too.
 _MATH = {
     "fabs": ops.abs, "pow": ops.elementwise_pow, "fmod": None, "gamma": lambda x: _gamma(x),
+    **{name: getattr(np, name) for name in ("degrees", "exp2", "hypot", "radians")},
     "e": math.e, "pi": math.pi, "tau": math.tau, "inf": math.inf, "nan": math.nan,
 }  # fmt: skip
 
@@ -159,7 +164,20 @@ class _Math:
         found = _MATH.get(name, getattr(ops, name, None))
         if found is None:
             raise KernelRegistrationError(f"phix has no math.{name} to derive")
-        return found
+        return _numbers_apart(getattr(math, name), found) if callable(found) else found
+
+
+def _numbers_apart(of_numbers: Any, of_tensors: Callable[..., Any]) -> Callable[..., Any]:
+    """Of numbers alone ``math`` itself, for they have more digits than tensors made of them; what
+    it refuses is NaN or infinite, as in the function that Numba compiles."""
+
+    def call(*args: Any) -> Any:
+        if not any(isinstance(a, TensorBase) for a in args):
+            with contextlib.suppress(ArithmeticError, ValueError):
+                return of_numbers(*args)
+        return of_tensors(*args)
+
+    return call
 
 
 def _check_traceable(op_name: str, function: Callable[..., Any], count: int) -> None:
