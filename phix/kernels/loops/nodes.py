@@ -342,8 +342,7 @@ def roots(statement: Statement) -> tuple[Expr, ...]:
 
 
 def expressions(body: list[Statement], usual: bool = False) -> Collection[Expr]:
-    """Every expression of a block once, operands included; ``usual``: those that take time, without
-    what is rarely computed."""
+    """Every expression of a block once, operands included; ``usual``: but what is rarely needed."""
     found: dict[Expr, None] = {}
     stack: list[Expr] = []
     for s in walk(body):
@@ -352,10 +351,8 @@ def expressions(body: list[Statement], usual: bool = False) -> Collection[Expr]:
         expr = stack.pop()
         if expr not in found:
             found[expr] = None
-            if usual and expr.fn == "rarely":
-                stack += usual_operands(expr)
-            elif expr.args:
-                stack += expr.args
+            if expr.args:
+                stack += usual_operands(expr) if usual and expr.fn == "rarely" else expr.args
     return found.keys()
 
 
