@@ -532,3 +532,38 @@ def test_quantiles_at_infinities_are_the_elements_themselves() -> None:
     x = np.array([-np.inf, 2.0, np.inf])
     found = phix.numpy.quantile(x, np.array([0.0, 0.25, 0.5, 0.75, 1.0]))
     np.testing.assert_array_equal(found, [-np.inf, -np.inf, 2.0, np.inf, np.inf])
+
+
+# -- shifts that only a run tells ------------------------------------------------------------------
+def rolled(x: Any, by: Any) -> Any:
+    return phix.numpy.roll(x, by)
+
+
+@pytest.mark.parametrize("by", [-9, -1, 0, 4, 11])
+def test_arrays_roll_by_shifts_that_only_a_run_tells(by: int) -> None:
+    x, weights = np.arange(12.0).reshape(3, 4), np.arange(12.0).reshape(3, 4) ** 2
+    shift = np.array(by, np.int8)
+    wanted = np.roll(x, by)
+    np.testing.assert_array_equal(phix.jit(rolled)(x, shift), wanted)
+    sizes = [phix.spec(["n", "m"], "float64"), phix.spec([], "int8")]
+    np.testing.assert_array_equal(phix.jit(rolled, input_spec=sizes)(x, shift), wanted)
+    slopes = phix.jit(phix.grad(lambda x, by: (rolled(x, by) * weights).sum()))(x, shift)
+    np.testing.assert_array_equal(slopes, np.roll(weights, -by))
+
+
+def test_each_lane_and_each_step_rolls_by_its_own_shift() -> None:
+    x, shifts = np.arange(12.0).reshape(3, 4), np.array([1, -2, 9])
+    wanted = [np.roll(row, by) for row, by in zip(x, shifts)]
+    np.testing.assert_array_equal(phix.vmap(rolled)(x, shifts), wanted)
+    steps = phix.fori_loop(0, 3, lambda i, x: phix.numpy.roll(x, -i, 1), phix.to_tensor(x))
+    np.testing.assert_array_equal(steps, np.roll(x, -3, 1))
+
+
+def test_arrays_of_shifts_are_one_for_each_axis() -> None:
+    x, shifts = np.arange(12.0).reshape(3, 4), np.array([2, -1])
+    by_both = phix.jit(lambda x, by: phix.numpy.roll(x, by, (0, 1)))
+    np.testing.assert_array_equal(by_both(x, shifts), np.roll(x, shifts, (0, 1)))
+    found = phix.numpy.roll(phix.to_tensor(x), shifts, np.array([0, 1]))
+    np.testing.assert_array_equal(found, np.roll(x, shifts, (0, 1)))
+    with pytest.raises(errors.DTypeError, match="a shift is an int"):
+        phix.jit(rolled)(x, 1.5 * np.ones(()))

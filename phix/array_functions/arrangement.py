@@ -273,24 +273,6 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     return x
 
 
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """The elements moved along the axes, the last to the front; along one axis by all its shifts,
-    and along none given in the order of memory."""
-    x = tensor(a)
-    if axis is None:
-        return ops.reshape(roll(ops.reshape(x, [-1]), shift, 0), x.shape)
-    axes, shifts = (list(v) if isinstance(v, Sequence) else [v] for v in (axis, shift))
-    count = len(shifts) if len(axes) == 1 else len(axes)
-    if len(shifts) not in (1, count):
-        raise ArgumentError(f"roll: a shift for each axis, found {len(shifts)} for {len(axes)}")
-    axes = axes * count if len(axes) == 1 else axes
-    shifts = shifts * count if len(shifts) == 1 else shifts
-    total: dict[int, Any] = {}
-    for at, by in zip((axis_of(k, x.ndim) for k in axes), shifts):
-        total[at] = total[at] + by if at in total else by
-    return ops.roll(x, list(total.values()), list(total)) if total else x
-
-
 def tile(A: Any, reps: Any) -> Any:
     """The array repeated as a whole along each axis."""
     x = tensor(A)
@@ -488,7 +470,7 @@ NAMES: dict[str, Function] = {
     "expand_dims": expand_dims, "squeeze": squeeze, "broadcast_to": broadcast_to,
     "broadcast_arrays": broadcast_arrays,
     "flip": flip, "fliplr": fliplr, "flipud": flipud,
-    "rot90": rot90, "roll": roll, "tile": tile,
+    "rot90": rot90, "tile": tile,
     "repeat": repeat, "take": take, "take_along_axis": take_along_axis,
     "diagonal": diagonal, "trace": trace, "diag": diag, "diagflat": diagflat,
     "tril": tril, "triu": triu, "meshgrid": meshgrid, "full_like": full_like,

@@ -21,6 +21,7 @@ from phix.array_functions import (
     products,
     quantiles,
     reductions,
+    rolling,
     selection,
     sets,
     signals,
@@ -38,7 +39,8 @@ NAMES: dict[str, Function] = {
     name: function
     for module in (
         ufuncs, elementwise, bits, reductions, quantiles, statistics, arrangement, padding, editing,
-        sorting, selection, sets, histograms, grids, products, polynomials, signals, mapping,
+        rolling, sorting, selection, sets, histograms, grids, products, polynomials, signals,
+        mapping,
     )
     for name, function in module.NAMES.items()
 }  # fmt: skip
