@@ -567,3 +567,17 @@ def test_arrays_of_shifts_are_one_for_each_axis() -> None:
     np.testing.assert_array_equal(found, np.roll(x, shifts, (0, 1)))
     with pytest.raises(errors.DTypeError, match="a shift is an int"):
         phix.jit(rolled)(x, 1.5 * np.ones(()))
+
+
+def test_places_and_indices_in_arrays_of_unknown_sizes() -> None:
+    x = np.array([[1.0, 5.0, 2.0], [0.0, 3.0, 9.0]])
+
+    def largest(x: Any) -> Any:
+        at = phix.numpy.unravel_index(phix.numpy.argmax(x), x.shape)
+        return at, phix.numpy.ravel_multi_index(at, x.shape), phix.numpy.unravel_index(4, x.shape)
+
+    (row, column), place, known = phix.jit(largest, input_spec=[phix.spec(["n", "m"], "float64")])(
+        x
+    )
+    assert (row.item(), column.item(), place.item()) == (1, 2, 5)
+    assert [v.item() for v in known] == [1, 1]

@@ -84,11 +84,12 @@ def mask_indices(n: int, mask_func: Any, k: Any = 0) -> tuple[Any, Any]:
     return rows[:, 0], rows[:, 1]
 
 
-def _dims(name: str, dims: Any, order: str) -> list[int]:
+def _dims(name: str, dims: Any, order: str) -> list[Any]:
     if order != "C":
         raise NotOfferedError(f"order={order!r}")
-    found = [operator.index(d) for d in (dims if isinstance(dims, (list, tuple)) else (dims,))]
-    if any(d < 0 for d in found):
+    each = dims if isinstance(dims, (list, tuple)) else (dims,)
+    found = [d if isinstance(d, dm.Dim) else operator.index(d) for d in each]
+    if any(not isinstance(d, dm.Dim) and d < 0 for d in found):
         raise AttributeValueError(f"{name}: sizes are at least 0, found {dims}")
     return found
 
@@ -115,27 +116,27 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     return found
 
 
-def _within(part: Any, size: int, way: str) -> Any:
+def _within(part: Any, size: Any, way: str) -> Any:
     if way == "wrap":
         return ops.remainder(part, size)
     if way not in ("clip", "raise"):
         raise AttributeValueError(f"mode is raise, wrap or clip, found {way!r:.80}")
-    if way == "raise" and not is_traced(part):
+    if way == "raise" and not is_traced(part) and not isinstance(size, dm.Dim):
         held = part.numpy()
         if held.size and (held.min() < 0 or held.max() >= size):
             raise AttributeValueError(f"an index is out of range for an axis of size {size}")
         return part
-    return ops.clip(part, 0, size - 1)
+    return ops.minimum(ops.maximum(part, 0), size - 1)  # clip takes no size that is unknown
 
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
     """The indices along the axes of places in the flattened array."""
     sizes = _dims("unravel_index", shape, order)
     rest = _ints("unravel_index", indices)
-    whole = 1
+    whole: Any = 1
     for size in sizes:
         whole *= size
-    if not is_traced(rest):
+    if not is_traced(rest) and not isinstance(whole, dm.Dim):
         held = rest.numpy()
         if held.size and (held.min() < 0 or held.max() >= whole):
             raise AttributeValueError(f"unravel_index: an index is out of range for {tuple(sizes)}")
