@@ -130,7 +130,8 @@ def _within(part: Any, size: Any, way: str) -> Any:
 
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
-    """The indices along the axes of places in the flattened array."""
+    """The indices along the axes of places in the flattened array; of places that only a run tells,
+    those below 0 count from its end, and those outside are the nearest inside."""
     sizes = _dims("unravel_index", shape, order)
     rest = _ints("unravel_index", indices)
     whole: Any = 1
@@ -140,6 +141,9 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
         held = rest.numpy()
         if held.size and (held.min() < 0 or held.max() >= whole):
             raise AttributeValueError(f"unravel_index: an index is out of range for {tuple(sizes)}")
+    else:
+        from_start = ops.where(rest < 0, rest + whole, rest)
+        rest = ops.maximum(ops.where(from_start < whole, from_start, whole - 1), 0)
     found = []
     for size in reversed(sizes):
         found.append(ops.remainder(rest, size))

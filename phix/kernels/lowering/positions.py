@@ -19,7 +19,7 @@ _BLOCK = 8192
 
 @lowering("true_positions", "whole")
 def true_positions(
-    b: Builder, mask: Value, size: dm.DimLike, fill: int, lead: int, *, task: Task
+    b: Builder, mask: Value, size: dm.DimLike, fill: dm.DimLike, lead: int, *, task: Task
 ) -> Value:
     rows = b.view(mask, (dm.product(mask.dims[:lead]), dm.product(mask.dims[lead:])))
     find = _by_blocks if b.target.sorts_in_loops else _by_turns
@@ -43,7 +43,7 @@ def _least(x: Expr, y: Expr) -> Expr:
     return sc.binary("minimum", x, y)
 
 
-def _by_blocks(b: Builder, rows: Value, size: dm.DimLike, fill: int, out: Buffer) -> None:
+def _by_blocks(b: Builder, rows: Value, size: dm.DimLike, fill: dm.DimLike, out: Buffer) -> None:
     """Without a branch for each element: all put themselves where the next true one will stand."""
     count, length = rows.dims
     blocks = dm.floordiv(length + (_BLOCK - 1), _BLOCK)
@@ -71,7 +71,7 @@ def _by_blocks(b: Builder, rows: Value, size: dm.DimLike, fill: int, out: Buffer
             b.emit(ir.Assign((before,), (before + own,)))
         b.store(starts, (row, b.dim(blocks)), before)
         with b.loop(b.dim(size) - _least(before, b.dim(size))) as i:
-            b.store(out, (row, _least(before, b.dim(size)) + i), sc.const(fill, dt.int64))
+            b.store(out, (row, _least(before, b.dim(size)) + i), b.dim(fill))
     with b.kernel(), b.loops((count, blocks), "independent") as (row, block):
         (at,) = b.mutable(start(row, block))
         (end,) = b.mutable(_least(start(row, block + 1), b.dim(size)))
@@ -86,7 +86,7 @@ def _by_blocks(b: Builder, rows: Value, size: dm.DimLike, fill: int, out: Buffer
             b.emit(ir.Assign((at,), (at + more,)))
 
 
-def _by_turns(b: Builder, rows: Value, size: dm.DimLike, fill: int, out: Buffer) -> None:
+def _by_turns(b: Builder, rows: Value, size: dm.DimLike, fill: dm.DimLike, out: Buffer) -> None:
     """Each element knows its turn, and those that have none go behind all."""
     ints = Value(rows.dims, dt.int64, lambda at: sc.cast(_is_true(b, rows, *at), dt.int64))
     meta = MetaTensor(rows.dims, dt.int64)
