@@ -581,3 +581,13 @@ def test_places_and_indices_in_arrays_of_unknown_sizes() -> None:
     )
     assert (row.item(), column.item(), place.item()) == (1, 2, 5)
     assert [v.item() for v in known] == [1, 1]
+
+
+def test_places_that_a_run_tells_are_the_nearest_inside() -> None:
+    places = np.array([-13, -12, -1, 0, 11, 12, 25])
+    wanted = np.unravel_index(np.clip(np.where(places < 0, places + 12, places), 0, 11), (3, 4))
+    found = phix.jit(lambda i: phix.numpy.unravel_index(i, (3, 4)))(places)
+    np.testing.assert_array_equal(np.stack(found), np.stack(wanted))
+    spec = [phix.spec([-1], "int64"), phix.spec(["n", 4], "float64")]
+    of_any = phix.jit(lambda i, x: phix.numpy.unravel_index(i, x.shape), input_spec=spec)
+    np.testing.assert_array_equal(np.stack(of_any(places, np.zeros((3, 4)))), np.stack(wanted))

@@ -321,6 +321,12 @@ SIGNATURES: dict[str, str] = {
     "exponential_decay": "init_value transition_steps decay_rate transition_begin=0 "
                          "staircase=False end_value=None",
     "piecewise_constant_schedule": "init_value boundaries_and_scales=None",
+    "piecewise_interpolate_schedule": "interpolate_type init_value boundaries_and_scales=None",
+    "linear_onecycle_schedule": "transition_steps peak_value pct_start=0.3 pct_final=0.85 "
+                                "div_factor=25.0 final_div_factor=10000.0",
+    "cosine_onecycle_schedule": "transition_steps peak_value pct_start=0.3 div_factor=25.0 "
+                                "final_div_factor=10000.0",
+    "sgdr_schedule": "cosine_kwargs",
     "join_schedules": "schedules boundaries",
     "warmup_constant_schedule": "init_value peak_value warmup_steps",
     "warmup_cosine_decay_schedule":
@@ -375,6 +381,19 @@ SCHEDULES: dict[str, tuple[Callable[[Any], Any], Callable[[int], float]]] = {
                                            o.constant_schedule(7.0)], [2, 6]),
                lambda n: 1.0 if n < 2 else max(1 - (n - 2) / 3, 0.0) if n < 6 else 7.0),
     "degenerate": (lambda o: o.linear_schedule(0.5, 1.0, 0), lambda n: 0.5),
+    "interpolated": (lambda o: o.piecewise_interpolate_schedule("linear", 2.0, {3: 0.5, 7: 4.0}),
+                     lambda n: np.interp(n, [0, 3, 7], [2.0, 1.0, 4.0])),
+    "interpolated from 0": (lambda o: o.piecewise_interpolate_schedule("cosine", 2.0, {0: 0.5}),
+                            lambda n: 1.0),
+    "one cycle": (lambda o: o.linear_onecycle_schedule(8, 3.0, 0.25, 0.75, 6.0, 10.0),
+                  lambda n: np.interp(n, [0, 2, 6, 8], [0.5, 3.0, 0.5, 0.05])),
+    "one cycle of cosines": (lambda o: o.cosine_onecycle_schedule(8, 3.0, 0.25, 6.0, 10.0),
+                             lambda n: 1.75 - 1.25 * math.cos(math.pi * n / 2) if n < 2
+                             else 1.525 + 1.475 * math.cos(math.pi * min(n - 2, 6) / 6)),
+    "restarts": (lambda o: o.sgdr_schedule([
+        {"init_value": 0.0, "peak_value": p, "warmup_steps": 1, "decay_steps": 4} for p in (2, 1)
+    ]), lambda n: (2, 1)[n // 4] * (n % 4 and 0.5 + 0.5 * math.cos(math.pi * (n % 4 - 1) / 3))
+        if n < 8 else 0.0),
 }  # fmt: skip
 
 
@@ -617,6 +636,12 @@ BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
     (lambda: optim.warmup_cosine_decay_schedule(0.0, 1.0, 5, 5), AttributeValueError, "larger"),
     (lambda: optim.join_schedules([], []), ArgumentError, "schedules"),
     (lambda: optim.piecewise_constant_schedule(1.0, {1: -1.0}), AttributeValueError, "from 0"),
+    (lambda: optim.piecewise_interpolate_schedule("cubic", 1.0), AttributeValueError, "linear"),
+    (lambda: optim.piecewise_interpolate_schedule("linear", 1.0, [3]), ArgumentError, "a dict"),
+    (lambda: optim.linear_onecycle_schedule(0, 1.0), AttributeValueError, "onecycle.*from 1"),
+    (lambda: optim.cosine_onecycle_schedule(-1, 1.0), AttributeValueError, "cosine_onecycle"),
+    (lambda: optim.sgdr_schedule(3), ArgumentError, "sgdr_schedule: cosine_kwargs must be dicts"),
+    (lambda: optim.sgdr_schedule([{"peak_value": 1.0}]), ArgumentError, "dicts of the arguments"),
     (lambda: optim.linear_schedule(0.0, 1.0, 3)("a"), ArgumentError, "linear|polynomial"),
     (lambda: optim.inject_hyperparams(3), ArgumentError, "inner_factory"),
     (lambda: optim.inject_hyperparams(optim.sgd, "x"), ArgumentError, "static_args"),

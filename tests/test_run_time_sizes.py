@@ -234,6 +234,13 @@ def test_a_search_in_an_empty_row() -> None:
             assert run(phix.to_tensor(row), phix.to_tensor([2.0, 4.0])).tolist() == places
 
 
+def test_places_beyond_the_last_are_a_size_that_is_not_known() -> None:
+    spec = [phix.spec([-1], "bool")]
+    f = phix.jit(lambda m: ops.true_positions(m, 4, m.shape[0]), input_spec=spec)
+    assert f(np.array([True, False, True])).tolist() == [0, 2, 3, 3]
+    assert f(np.arange(7) == 4).tolist() == [4, 7, 7, 7]
+
+
 # -- where a size cannot be had --------------------------------------------------------------
 @pytest.mark.parametrize("wrap", [phix.vmap, lambda f: phix.jit(phix.vmap(f)),
                                   lambda f: phix.vmap(phix.jit(f))])  # fmt: skip

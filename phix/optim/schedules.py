@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -218,6 +219,152 @@ def piecewise_constant_schedule(
         return value
 
     return _OfCount("piecewise_constant_schedule", schedule)
+
+
+# How far along a way is, by the share of its steps that are behind.
+_WAYS: dict[str, Callable[[Any], Any]] = {
+    "linear": lambda share: share,
+    "cosine": lambda share: 0.5 - 0.5 * ops.cos(math.pi * share),
+}
+
+
+@_takes_numbers
+def piecewise_interpolate_schedule(
+    interpolate_type: str,
+    init_value: FloatLike,
+    boundaries_and_scales: dict[int, float] | None = None,
+) -> Schedule:
+    """From init_value to init_value times the factor of the first boundary at that step, from there
+    to that times the next factor, and so on.
+
+    Args:
+        interpolate_type: "linear", or "cosine", by half a cosine.
+        init_value: the rate at step 0.
+        boundaries_and_scales: a dict from steps to factors; behind the last the rate stays.
+
+    Raises:
+        AttributeValueError: the type is another one, or a factor is below 0.
+
+    >>> import phix
+    >>> up_and_down = {4: 10.0, 8: 0.0}
+    >>> schedule = phix.optim.piecewise_interpolate_schedule("linear", 1.0, up_and_down)
+    >>> [schedule(n).item() for n in (0, 2, 4, 6, 9)]
+    [1.0, 5.5, 10.0, 5.0, 0.0]
+    """
+    if interpolate_type not in _WAYS:
+        raise AttributeValueError(
+            f"piecewise_interpolate_schedule: interpolate_type must be one of {list(_WAYS)}, found "
+            f"{described(interpolate_type)}"
+        )
+    steps = _pairs("piecewise_interpolate_schedule", boundaries_and_scales)
+
+    def schedule(count: Any) -> Any:
+        value = end = _rate(init_value, count.dtype)
+        begin = 0
+        for boundary, scale in steps:
+            start, end = end, end * scale
+            share = (count - begin) / max(boundary - begin, 1)
+            inside = start + (end - start) * _WAYS[interpolate_type](share)
+            value = ops.where(count < begin, value, ops.where(count < boundary, inside, end))
+            begin = boundary
+        return value
+
+    return _OfCount("piecewise_interpolate_schedule", schedule)
+
+
+def _one_cycle(way: str, transition_steps: int, first: Any, factors: Sequence[Any]) -> Schedule:
+    """From the first rate by factors, each with the share of the steps at which it is reached."""
+    if transition_steps <= 0:
+        raise AttributeValueError(
+            f"{way}_onecycle_schedule: transition_steps must be from 1, found {transition_steps}"
+        )
+    scales = {int(share * transition_steps): factor for share, factor in factors}
+    return piecewise_interpolate_schedule(way, first, scales)
+
+
+@_takes_numbers
+def linear_onecycle_schedule(
+    transition_steps: int,
+    peak_value: FloatLike,
+    pct_start: FloatLike = 0.3,
+    pct_final: FloatLike = 0.85,
+    div_factor: FloatLike = 25.0,
+    final_div_factor: FloatLike = 1e4,
+) -> Schedule:
+    """A line up to peak_value, one down to where it began, and one to almost nothing.
+
+    Args:
+        transition_steps: how many steps all take together.
+        peak_value: the largest rate; the first is peak_value / div_factor, the last that divided
+            by final_div_factor.
+        pct_start, pct_final: the shares of the steps at which the first line ends, and the second.
+
+    Raises:
+        AttributeValueError: transition_steps is not positive.
+
+    >>> import phix
+    >>> schedule = phix.optim.linear_onecycle_schedule(20, 1.0, 0.5, 0.75, 4.0)
+    >>> [round(schedule(n).item(), 6) for n in (0, 5, 10, 15)]
+    [0.25, 0.625, 1.0, 0.25]
+    """
+    up: Any = div_factor
+    down: Any = final_div_factor
+    factors = ((pct_start, up), (pct_final, 1.0 / up), (1, 1.0 / down))
+    return _one_cycle("linear", transition_steps, peak_value / up, factors)
+
+
+@_takes_numbers
+def cosine_onecycle_schedule(
+    transition_steps: int,
+    peak_value: FloatLike,
+    pct_start: FloatLike = 0.3,
+    div_factor: FloatLike = 25.0,
+    final_div_factor: FloatLike = 1e4,
+) -> Schedule:
+    """Half a cosine up to peak_value, and half a one down to almost nothing.
+
+    Args:
+        transition_steps: how many steps both take together.
+        peak_value: the largest rate; the first is peak_value / div_factor, the last that divided
+            by final_div_factor.
+        pct_start: the share of the steps at which the way up ends.
+
+    Raises:
+        AttributeValueError: transition_steps is not positive.
+
+    >>> import phix
+    >>> schedule = phix.optim.cosine_onecycle_schedule(20, 1.0, 0.5, 4.0)
+    >>> [round(schedule(n).item(), 6) for n in (0, 5, 10)]
+    [0.25, 0.625, 1.0]
+    """
+    up: Any = div_factor
+    factors = ((pct_start, up), (1, 1.0 / (up * final_div_factor)))
+    return _one_cycle("cosine", transition_steps, peak_value / up, factors)
+
+
+def sgdr_schedule(cosine_kwargs: Iterable[dict[str, Any]]) -> Schedule:
+    """:func:`warmup_cosine_decay_schedule` again and again, each as its arguments say.
+
+    Args:
+        cosine_kwargs: the arguments of each; it takes its ``decay_steps``, then the next begins.
+
+    Raises:
+        ArgumentError: an element is no dict with ``decay_steps``.
+
+    >>> import phix
+    >>> turns = [dict(init_value=0.0, peak_value=p, warmup_steps=2, decay_steps=10) for p in (1, 2)]
+    >>> [round(phix.optim.sgdr_schedule(turns)(n).item(), 6) for n in (2, 6, 11, 12)]
+    [1.0, 0.5, 1.0, 2.0]
+    """
+    turns: list[Any] = list(cosine_kwargs) if isinstance(cosine_kwargs, Iterable) else [None]
+    for turn in turns:
+        if not isinstance(turn, dict) or "decay_steps" not in turn:
+            raise ArgumentError(
+                "sgdr_schedule: cosine_kwargs must be dicts of the arguments of "
+                f"warmup_cosine_decay_schedule, found {described(turn)}"
+            )
+    ends = list(itertools.accumulate(turn["decay_steps"] for turn in turns))
+    return join_schedules([warmup_cosine_decay_schedule(**turn) for turn in turns], ends[:-1])
 
 
 @takes(schedules=FUNCTIONS)
