@@ -27,6 +27,7 @@ from phix.array_functions import (
     signals,
     sorting,
     statistics,
+    ufunc_methods,
     ufuncs,
 )
 from phix.array_functions.numpy_arguments import in_floats
@@ -46,7 +47,7 @@ NAMES: dict[str, Function] = {
 }  # fmt: skip
 LINALG: dict[str, Function] = algebra.LINALG
 FFT: dict[str, Function] = algebra.FFT
-METHODS: dict[tuple[str, str], Function] = {**ufuncs.METHODS, **reductions.METHODS}
+METHODS: dict[tuple[str, str], Function] = {**ufuncs.METHODS, **ufunc_methods.METHODS}
 
 
 def _of_numpy(functions: dict[str, Function], module: Any) -> dict[Any, Function]:

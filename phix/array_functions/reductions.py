@@ -26,7 +26,6 @@ from phix.core import dtypes as dt
 from phix.core.axes import axes_of, axis_of
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError
 from phix.core.expectations import expect_dims
-from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
 
@@ -422,60 +421,6 @@ cumulative_prod = _from_initial(
 )
 
 
-# -- methods of ufuncs ---------------------------------------------------------------------------
-def _reduce(function: Function) -> Function:
-    names = function.__code__.co_varnames
-
-    def reduce(
-        array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False,
-        initial: Any = None, where: Any = None,
-    ) -> Any:  # fmt: skip
-        """The function between all elements along the axes."""
-        refuse(out=out)
-        said = {"dtype": dtype, "initial": initial, "where": where}
-        said = {n: v for n, v in said.items() if given(v) and v is not True}
-        if not said.keys() <= set(names):
-            raise NotOfferedError(", ".join(f"{n}=" for n in said))
-        return function(array, axis, keepdims=keepdims, **said)
-
-    return reduce
-
-
-def _accumulate(function: Function) -> Function:
-    def accumulate(array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
-        """The function between the first elements along an axis, one more each time."""
-        refuse(out=out)
-        return function(array, axis, dtype)
-
-    return accumulate
-
-
-def _running(function: Function) -> Function:
-    def running(a: Any, axis: Any = 0, dtype: Any = None) -> Any:
-        """The extreme of the first elements along an axis, one more each time."""
-        x = with_dtype(tensor(a), dtype)
-        return function(x, axis_of(axis, x.ndim))[0]
-
-    return running
-
-
-def _logarithm(a: Any, axis: Any = 0, *, keepdims: Any = False) -> Any:
-    return over(ops.logsumexp, floating(a), axis, keepdims)
-
-
-METHODS: dict[tuple[str, str], Function] = {
-    ("add", "reduce"): _reduce(sum),
-    ("multiply", "reduce"): _reduce(prod),
-    ("maximum", "reduce"): _reduce(max),
-    ("minimum", "reduce"): _reduce(min),
-    ("logical_and", "reduce"): _reduce(all),
-    ("logical_or", "reduce"): _reduce(any),
-    ("logaddexp", "reduce"): _reduce(_logarithm),
-    ("add", "accumulate"): _accumulate(cumsum),
-    ("multiply", "accumulate"): _accumulate(cumprod),
-    ("maximum", "accumulate"): _accumulate(_running(ops.cummax)),
-    ("minimum", "accumulate"): _accumulate(_running(ops.cummin)),
-}
 NAMES: dict[str, Function] = {
     "sum": sum, "prod": prod, "mean": mean, "var": var, "std": std, "average": average,
     "trapezoid": trapezoid, "trapz": trapezoid, "diff": diff,
