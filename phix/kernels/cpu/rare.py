@@ -186,8 +186,8 @@ def _of_lanes(kinds: list[str], lines: list[str], value: str) -> str:
         "entry:", "  br label %next",
         "next:", "  %left = phi i64 [%bits, %entry], [%rest, %next]",
         "  %k = call i64 @llvm.cttz.i64(i64 %left, i1 true)",
-        *(f"  %at{k} = getelementptr {kinds[k]}, ptr %p{k}, i64 %k" for k in every),
-        *(f"  %x{k} = load {kinds[k]}, ptr %at{k}" for k in every[1:]),
+        *(f"  %at{k} = getelementptr {_kept_as(kinds[k])}, ptr %p{k}, i64 %k" for k in every),
+        *(line for k in every[1:] for line in _loaded(k, kinds[k])),
         *lines,
         f"  store {kinds[0]} {value}, ptr %at0",
         "  %less = sub i64 %left, 1", "  %rest = and i64 %left, %less",
@@ -212,15 +212,34 @@ def _stepping(name: str, title: str, kinds: list[str], flags: str, bits: str) ->
     return "\n".join([
         f"define available_externally {kinds[0]} @{title}({flags} %c, {taken}) alwaysinline {{",
         "entry:",
-        *(f"  %p{k} = alloca {kinds[k]}" for k in every),
+        *(f"  %p{k} = alloca {_kept_as(kinds[k])}" for k in every),
         f"  %mask = bitcast {flags} %c to {bits}",
         f"  %any = icmp ne {bits} %mask, 0",
         "  br i1 %any, label %apart, label %end, !prof !0",
         "apart:",
-        *(f"  store {kinds[k]} %x{k}, ptr %p{k}" for k in every),
+        *(line for k in every for line in _stored(k, kinds[k])),
         f"  %bits = zext {bits} %mask to i64",
         f"  call void @{name}.apart(i64 %bits, {', '.join(f'ptr %p{k}' for k in every)})",
         f"  %found = load {kinds[0]}, ptr %p0", "  br label %end",
         "end:", f"  %value = phi {kinds[0]} [%x0, %entry], [%found, %apart]",
         f"  ret {kinds[0]} %value", "}",
     ])  # fmt: skip
+
+
+# In memory, a vector of flags would be one of bits, which have no addresses.
+def _kept_as(kind: str) -> str:
+    return re.sub(r"\bi1\b", "i8", kind)
+
+
+def _stored(k: int, kind: str) -> list[str]:
+    kept = _kept_as(kind)
+    if kept == kind:
+        return [f"  store {kind} %x{k}, ptr %p{k}"]
+    return [f"  %w{k} = zext {kind} %x{k} to {kept}", f"  store {kept} %w{k}, ptr %p{k}"]
+
+
+def _loaded(k: int, kind: str) -> list[str]:
+    kept = _kept_as(kind)
+    if kept == kind:
+        return [f"  %x{k} = load {kind}, ptr %at{k}"]
+    return [f"  %w{k} = load {kept}, ptr %at{k}", f"  %x{k} = trunc {kept} %w{k} to {kind}"]
