@@ -554,7 +554,7 @@ def test_threefry_known_answers():
         assert tuple(int(evaluate(e, values)[0]) for e in outputs) == expected
 
 
-ONLY_CALLS = {"remainder": {"fmod"}, "floor_divide": {"fmod"}}
+ONLY_CALLS = {"remainder": {"fmod"}}
 
 
 @pytest.mark.parametrize("name", [n for n in bodies.names() if n not in ("polygamma",)])

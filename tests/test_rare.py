@@ -135,17 +135,36 @@ def test_remainders_are_exact(dtype: str) -> None:
         np.testing.assert_array_equal(phix.jit(pn.fmod)(x, y).numpy(), np.fmod(x, y))
 
 
-def test_quotients_go_with_remainders() -> None:
-    for dtype in DIGITS:
-        x, y = operands(dtype)
-        with np.errstate(all="ignore"):
-            chosen = np.isfinite(x) & np.isfinite(y) & (y != 0) & (np.abs(x / y) < 2**20)
-        x, y = x[chosen], y[chosen]
-        wanted = [
-            math.floor(fractions.Fraction(float(a)) / fractions.Fraction(float(b)))
-            for a, b in zip(x, y)
-        ]
-        np.testing.assert_array_equal(phix.jit(pn.floor_divide)(x, y), np.asarray(wanted, dtype))
+def is_floor(found: float, x: float, y: float, dtype: str) -> bool:
+    """Whether it is the quotient's floor, by fractions, or a float nearest to that."""
+    if not math.isfinite(x) or y == 0 or math.isnan(y):
+        return math.isnan(found) or (y == 0 and x != 0 and found == x * math.copysign(math.inf, y))
+    if math.isinf(y):
+        return found == (-1 if x != 0 and (x < 0) != (y < 0) else 0)
+    floor = math.floor(fractions.Fraction(x) / fractions.Fraction(y))
+    if math.isinf(found):
+        return abs(floor) > float(np.finfo(dtype).max) and (floor > 0) == (found > 0)
+    half = fractions.Fraction(float(np.spacing(np.asarray(abs(found), dtype)))) / 2
+    return found == floor or abs(floor - fractions.Fraction(found)) <= half
+
+
+@pytest.mark.parametrize("dtype", DIGITS)
+def test_quotients_are_floors_of_any_size(dtype: str) -> None:
+    x, y = operands(dtype)
+    found = phix.jit(pn.floor_divide)(x, y).numpy()
+    every = zip(found.tolist(), x.tolist(), y.tolist())
+    assert [each for each in every if not is_floor(*each, dtype)] == []
+    zeros = found == 0
+    assert (np.signbit(found[zeros]) == np.signbit(x[zeros]) ^ np.signbit(y[zeros])).all()
+
+
+@pytest.mark.parametrize("dtype", DIGITS)
+def test_sums_of_remainders_of_columns(dtype: str) -> None:
+    rng = np.random.default_rng(7)
+    x, y = rng.uniform(-20, 20, (2, 8, 37)).astype(dtype)
+    x = np.where(rng.random(x.shape) < 0.3, 2.0**40, x).astype(dtype)
+    found = phix.jit(lambda x, y: pn.sum(pn.remainder(x, y).T, 1))(x, y)
+    np.testing.assert_allclose(found, np.remainder(x, y).sum(0), rtol=1e-5, atol=1e-5)
 
 
 # -- the text --------------------------------------------------------------------------------------
@@ -198,3 +217,11 @@ def test_vectors_are_told_of_what_is_rare_alone() -> None:
     assert told.splitlines()[0].endswith(" #7") and told.splitlines()[1] == body.splitlines()[1]
     assert f"_ZGV_LLVM_N4vvv_{name}({name}.4)" in "".join(lines)
     assert rare.told([body], declared[1:], 7) == ([body], [])
+
+
+def test_flags_that_are_handed_over_have_addresses() -> None:
+    x, flag = sc.var("x", dt.float32), sc.var("flag", dt.bool_)
+    name = rare.of(sc.rarely(x > 1.0, sc.select(flag, x * 3.0, x * 5.0), x)).name
+    text = rare.definitions([f"declare float @{name}(i1, float, i1, float) #1"])
+    assert "getelementptr i8" in text and "getelementptr i1" not in text
+    assert re.search(r"zext <4 x i1> (%x\d) to <4 x i8>", text)

@@ -200,15 +200,14 @@ def floor_divide(x: Expr, y: Expr) -> Expr:
         return x & y
     if not _is_float(x):
         return _int_quotient_and_rest(x, y)[0]
-    # x minus the remainder is a multiple of y, so that the division gives an integer
-    rest = convert(_float_modulo(x, y), dt.float64)
-    wide_x, wide_y = convert(x, dt.float64), convert(y, dt.float64)
-    quotient = rint((wide_x - rest) / wide_y)
-    below = ne(x, 0.0) & ((x < 0.0) ^ (y < 0.0))
-    at_inf = select(below, -1.0, const(0.0, dt.float64))
-    quotient = select(eq(fabs(wide_y), INF) & (fabs(wide_x) < INF), at_inf, quotient)
-    quotient = select(eq(quotient, 0.0), with_sign(quotient, wide_x / wide_y), quotient)
-    return select(eq(y, 0.0), x / y, convert(quotient, x.dtype))
+    # The sign of what the nearest int leaves tells on which side that is. What is left is exact:
+    # see _float_modulo, and of quotients that have no fraction, it is what any division leaves.
+    quotient = x / y
+    nearest = rint(quotient)
+    rest = select(eq(fabs(y), INF), x, fma(-nearest, y, x))
+    is_above = ne(rest, 0.0) & ((rest < 0.0) ^ (y < 0.0))
+    floor = select(is_nan(rest), NAN, select(is_above, nearest - 1.0, nearest))
+    return select(eq(y, 0.0), quotient, floor)
 
 
 @body("abs")
