@@ -84,6 +84,23 @@ def test_text_that_is_no_graph(text, error, message):
         phix.parse_graph(text)
 
 
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ("ends=(1,)", "ends=(1e999)"),
+        ("ends=(1,)", "ends=(int64,)"),
+        ("decrease_axis=(0,)", "decrease_axis=int64"),
+        ("decrease_axis=(0,)", f"decrease_axis=({10**20})"),
+        ("slice(x", "slice(1e999"),
+    ],
+)
+def test_attributes_of_other_types_are_errors_of_phix(part, other):
+    text = str(phix.make_graph(lambda x: x[0])(phix.spec([4, 6])))
+    assert part in text
+    with pytest.raises(GraphError, match="that it cannot take"):
+        phix.parse_graph(text.replace(part, other))
+
+
 def test_damaged_text_ends_in_errors_of_phix():
     scan = phix.make_graph(lambda x: phix.scan(lambda c, r: (c * r, c + 0.1), 1.0, x[::-1]))
     whole, draw = str(scan(phix.spec(["n"]))), random.Random(7)

@@ -194,7 +194,7 @@ _WORDS = {"true": True, "false": False, "none": None, "inf": float("inf"), "nan"
 
 
 # What Python raises where a token, or how many there are, is not what the grammar has.
-_MALFORMED = (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
+MALFORMED = (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
 
 
 class _Parser:
@@ -461,7 +461,7 @@ def parse_graph(text: str, constants: Sequence[Any] = ()) -> Graph:
         graph = parser.graph()
     except PhixError:
         raise
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise parser.error(f"it is malformed before {parser.peek()!r}: {error}") from error
     if parser.peek():
         raise parser.error(f"text goes on after the graph's end: {parser.peek()!r}")

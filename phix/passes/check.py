@@ -7,7 +7,7 @@ from typing import Any
 
 from phix.core import dims as dm
 from phix.core.dims import Dim, Shape, Symbol, shape_text
-from phix.core.errors import GraphError, ShapeError
+from phix.core.errors import GraphError, PhixError, ShapeError
 from phix.core.graph import (
     Equation,
     Graph,
@@ -18,7 +18,7 @@ from phix.core.graph import (
     solve_dims,
     substitute_attrs,
 )
-from phix.core.graph_text import parse_graph
+from phix.core.graph_text import MALFORMED, parse_graph
 from phix.core.kernel_arguments import each_of
 from phix.core.kernel_registry import Kernel
 from phix.core.kernel_selection import chosen_function
@@ -163,7 +163,14 @@ def _is_dim(value: Any) -> bool:
 def parse(text: str, constants: Sequence[Any] = ()) -> Graph:
     """The graph a text stands for, with every meta inferred and compared with the text's."""
     graph = parse_graph(text, constants)
-    check(graph)
+    try:
+        check(graph)
+    except MALFORMED as error:  # by an attribute, say, of a type that nobody gives
+        if isinstance(error, PhixError):
+            raise
+        raise GraphError(
+            f"an op in the text has inputs or attributes that it cannot take: {error}"
+        ) from error
     for equation in graph.equations:
         found = infer(equation.op, _metas(equation.inputs), equation.attrs, COMPILE_TIME)
         for variable, meta in zip(equation.variables, flat(found)):
