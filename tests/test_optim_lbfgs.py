@@ -134,3 +134,13 @@ def test_the_examples_run() -> None:
     for module in (quasi_newton, zoom):
         found = doctest.testmod(module)
         assert found.attempted and not found.failed
+
+
+def test_steps_that_are_nearly_nothing_leave_numbers() -> None:
+    tx, x = optim.scale_by_lbfgs(), np.ones(1, "float32")
+    state = tx.init(x)
+    for place in (1.0, 1e-20, 1.1e-20, 1.1e-20 + 1e-22):
+        x = np.full(1, place, "float32")
+        move, state = tx.update(x, state, x)
+        assert np.isfinite(np.asarray(move)).all()
+        assert np.isfinite(np.asarray(state.weights_memory)).all()

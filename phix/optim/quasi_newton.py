@@ -120,7 +120,9 @@ def scale_by_lbfgs(
         zero = zeros(params)
         move, turn = chosen(is_later, (move, turn), (zero, zero))
         product = to_dtype(dot(turn, move), dtype)
-        weight = ops.where(product == 0, 0.0, 1 / ops.where(product == 0, 1.0, product))
+        inverse = 1 / ops.where(product == 0, 1.0, product)
+        # at a minimum, steps are so small that there is no such number
+        weight = ops.where((product == 0) | ops.isinf(inverse), 0.0, inverse)
         last = (state.count + (memory_size - 1)) % memory_size
         tables = pytrees.map(
             lambda table, new: table.at[last].set(new),
