@@ -17,7 +17,7 @@ from phix.core import dtypes as dt
 from phix.kernels.cpu import compiler, rare, units
 from phix.kernels.scalar import language as sc
 
-FAR = [2.0**30, 2.0**45, 1e16, 1e22, 3.0e38, -7.7e9, -1e25, float("inf"), float("nan")]
+FAR = [2.0**45, 2.0**46, 1e16, 1e22, 3.0e38, -7.7e9, -1e25, float("inf"), float("nan")]
 DIGITS = {"float32": 3e-7, "float64": 1e-15}
 
 

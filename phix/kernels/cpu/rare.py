@@ -26,6 +26,8 @@ from phix.kernels.scalar.language import Expr
 
 _DECLARED = re.compile(rf"declare (\w+) @({units.RARE}\w+)\(([\w, ]+)\) #1")
 _PURE, _ATTRIBUTE = "nounwind willreturn memory(none)", "vector-function-abi-variant"
+# What is made again sooner than it is handed over.
+_CHEAP = frozenset({"fabs", "neg", "bitcast", "cast"})
 _HARDLY_EVER = '!0 = !{!"branch_weights", i32 1, i32 1048575}'
 # Of the elements of a loop the widest tell how many lanes it has; they have so many bytes at least.
 _NARROWEST = 4
@@ -86,7 +88,8 @@ def _given(costly: Expr, known: set[Expr]) -> list[Expr]:
         if e in seen or e.fn == "const":
             continue
         seen.add(e)
-        if e.fn in ("load", "var") or (e in known and e.dtype != dt.bool_):
+        is_at_hand = e in known and e.dtype != dt.bool_ and e.fn not in _CHEAP
+        if e.fn in ("load", "var") or is_at_hand:
             found.append(e)
         else:
             stack.extend(reversed(e.args))

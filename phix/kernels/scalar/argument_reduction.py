@@ -8,7 +8,6 @@ from phix.core import dtypes as dt
 from phix.kernels.scalar.floating import (
     INF,
     fast_two_sum,
-    pick,
     round_to_integer,
     two_product,
     two_sum,
@@ -28,12 +27,12 @@ _TURN_PIECES = (
 
 
 # From here on angles are far: below, a pi/2 of two parts (float32) or three (float64) is enough.
-_FAR_SINGLE, _FAR_DOUBLE = 2.0**30, 2.0**45
+_FAR = 2.0**45
 
 
 def is_far(a: Expr) -> Expr:
     """Whether an a >= 0 is reduced in the way of far ones."""
-    return (a >= pick(a, _FAR_SINGLE, _FAR_DOUBLE)) & (a < INF)
+    return (a >= _FAR) & (a < INF)
 
 
 def reduce_single(a: Expr) -> tuple[Expr, Expr]:

@@ -173,12 +173,14 @@ def _modulo_of_any_size(x: Expr, y: Expr) -> Expr:
 def _float_modulo(x: Expr, y: Expr) -> Expr:
     """x modulo y with the sign of y.
 
-    Of quotients below a quarter of what has no fraction, the nearest int is off by less than 3/4,
-    and x less so many y, which has no bits below those of x and y, is exact.
+    The nearest int to a quotient below 2^24, or 2^53, is off by 3/4 at most, and x less so many y,
+    which has no bits below those of x and y, is exact.
     """
     quotient = x / y
-    is_large = (fabs(quotient) >= pick(x, 2.0**22, 2.0**51)) | eq(fabs(y), INF)
-    rest = rarely(is_large, _modulo_of_any_size(x, y), fma(-rint(quotient), y, x))
+    is_large = (fabs(quotient) >= pick(x, 2.0**24, 2.0**53)) & ne(y, 0.0)
+    is_within = eq(fabs(y), INF) & (fabs(x) < INF)
+    usual = select(is_within, x, fma(-rint(quotient), y, x))
+    rest = rarely(is_large, _modulo_of_any_size(x, y), usual)
     wrong_side = (rest < 0.0) ^ (y < 0.0)
     return select(eq(rest, 0.0), with_sign(rest, y), select(wrong_side, rest + y, rest))
 

@@ -155,7 +155,7 @@ def cos(x: Expr) -> Expr:
 
 
 def sine_and_cosine(x: Expr, *, bounded: bool = False) -> tuple[Expr, Expr]:
-    """Both, of one reduction of the argument; ``bounded`` promises |x| < 2^30."""
+    """Both, of one reduction of the argument; ``bounded`` promises |x| < 2^45."""
     a = fabs(x)
     return _of_angle(a, _sine_of(x), is_near=bounded), _of_angle(a, _cosine, is_near=bounded)
 
