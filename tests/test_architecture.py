@@ -106,6 +106,6 @@ def test_calls_go_through_few_frames(tmp_path: Path) -> None:
         [sys.executable, "-c", _FRAMES], capture_output=True, text=True, check=True, env=env
     )
     first, warm = map(int, run.stdout.split())
-    # with masks, as AVX-512 has them, 24 more than without; a pass is 8, what is rare in sin 850
-    assert first < 3980
+    # with masks, as AVX-512 has them, 24 more than without; a pass is 8, what is rare in sin 890
+    assert first < 4020
     assert warm < 190
