@@ -2270,7 +2270,8 @@ _addmm = define(
 def addmm(
     input: TensorLike, x: TensorLike, y: TensorLike, beta: FloatLike = 1.0, alpha: FloatLike = 1.0
 ) -> Tensor:
-    """beta * input + alpha * (x @ y) for matrices x and y; input broadcasts.
+    """beta * input + alpha * (x @ y) for matrices x and y; input broadcasts. With the number 0 for
+    beta NaN and inf in input do not count.
 
     Args:
         input, x, y: tensor, int, float or complex.
@@ -2292,7 +2293,8 @@ _baddbmm = define(
 def baddbmm(
     input: TensorLike, x: TensorLike, y: TensorLike, beta: FloatLike = 1.0, alpha: FloatLike = 1.0
 ) -> Tensor:
-    """beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input broadcasts.
+    """beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input broadcasts. With
+    the number 0 for beta NaN and inf in input do not count.
 
     Args:
         input, x, y: tensor, int, float or complex.

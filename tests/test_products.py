@@ -138,6 +138,20 @@ def test_nan_and_inf_stay_in_their_row_and_column(dtype: str) -> None:
     assert (found[:12, :34] == 21).all()
 
 
+@pytest.mark.parametrize("name, lead", [("addmm", ()), ("baddbmm", (2,))])
+def test_a_start_times_the_number_0_is_not_read(name: str, lead: tuple[int, ...]) -> None:
+    start, x, y = np.full((*lead, 3, 4), np.nan), np.ones((*lead, 3, 2)), np.ones((*lead, 2, 4))
+    start[..., 0, :] = np.inf
+
+    def added(start: Any) -> Any:
+        return getattr(ops, name)(start, x, y, 0.0, 2.5)
+
+    unknown = phix.jit(added, input_spec=[phix.spec([-1] * start.ndim, "float64")])
+    for run in (added, phix.jit(added), unknown):
+        np.testing.assert_array_equal(run(start), np.full(start.shape, 5.0))
+    assert not np.any(phix.grad(lambda start: ops.sum(added(start)))(start))
+
+
 @pytest.mark.parametrize("batch", [(), (6,), (2, 5)])
 @pytest.mark.parametrize("unknown", [False, True])
 def test_batches_are_as_with_the_library(batch: tuple[int, ...], unknown: bool) -> None:

@@ -995,7 +995,8 @@ class TensorMethods:
         beta: FloatLike = 1.0,
         alpha: FloatLike = 1.0,
     ) -> Tensor:
-        """beta * input + alpha * (x @ y) for matrices x and y; input broadcasts."""
+        """beta * input + alpha * (x @ y) for matrices x and y; input broadcasts. With the number 0
+        for beta NaN and inf in input do not count."""
     def addmm_(
         self,
         x: TensorLike,
@@ -1011,8 +1012,8 @@ class TensorMethods:
         beta: FloatLike = 1.0,
         alpha: FloatLike = 1.0,
     ) -> Tensor:
-        """beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input
-        broadcasts."""
+        """beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input broadcasts.
+        With the number 0 for beta NaN and inf in input do not count."""
     def baddbmm_(
         self,
         x: TensorLike,

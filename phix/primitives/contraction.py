@@ -150,15 +150,21 @@ def _scaled(x: Any, factor: Any) -> Any:
     return x if is_one else ops.scale(x, factor, 0, True)
 
 
+def _start(input: Any, beta: Any) -> Any:
+    """beta * input; as in BLAS, and so in PHI, nothing that input holds passes the number 0."""
+    is_zero = not isinstance(beta, TensorBase) and beta == 0
+    return ops.zeros_like(input) if is_zero else _scaled(input, beta)
+
+
 @rules.decompose("addmm")
 def addmm(input: Any, x: Any, y: Any, beta: float, alpha: float) -> Any:
     _check_ranks("addmm", (x, y), (2, 2))
-    return _scaled(input, beta) + _scaled(ops.matmul(x, y), alpha)
+    return _start(input, beta) + _scaled(ops.matmul(x, y), alpha)
 
 
 @rules.decompose("baddbmm")
 def baddbmm(input: Any, x: Any, y: Any, beta: float, alpha: float) -> Any:
-    return _scaled(input, beta) + _scaled(ops.bmm(x, y), alpha)
+    return _start(input, beta) + _scaled(ops.bmm(x, y), alpha)
 
 
 # -- kron, tensordot ---------------------------------------------------------------------------
