@@ -16,6 +16,7 @@ from phix.core.attrs import as_dim
 from phix.core.errors import ShapeError
 from phix.core.given import takes
 from phix.core.later import method_of
+from phix.core.tensor import TensorBase
 from phix.sparse.arithmetic import add, multiply
 from phix.sparse.tensors import (
     SparseCooTensor,
@@ -192,7 +193,8 @@ def mv(x: Any, vec: Any) -> Any:
 
 @takes()
 def addmm(input: Any, x: Any, y: Any, beta: FloatLike = 1.0, alpha: FloatLike = 1.0) -> Any:
-    """beta input + alpha x y for a sparse matrix x.
+    """beta input + alpha x y for a sparse matrix x. With the number 0 for beta NaN and inf in a
+    dense input do not count.
 
     Args:
         input, y: both dense, or both sparse; input has the shape of the product.
@@ -213,7 +215,9 @@ def addmm(input: Any, x: Any, y: Any, beta: FloatLike = 1.0, alpha: FloatLike = 
     input = as_tensor(input)
     if product.ndim == 1 or not _fit(input.shape, product.shape):
         raise ShapeError(f"input must be like the product {product.meta}, found {input.meta}")
-    return sized(input, product.shape) * beta + product * alpha
+    is_alone = not isinstance(beta, TensorBase) and beta == 0
+    start = ops.zeros_like(input) if is_alone else input
+    return sized(start, product.shape) * beta + product * alpha
 
 
 @takes()
