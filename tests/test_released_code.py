@@ -126,7 +126,8 @@ def test_dropped_functions_leave_no_memory_behind(monkeypatch: pytest.MonkeyPatc
         return _resident_kib()
 
     before = rounds(1000, 40)
-    assert rounds(2000, 100) - before < 100 * 25 + 1000  # 180 of each were left once
+    # 180 of each were left once; a heap of gigabytes in pieces, as of a whole suite, takes up to 41
+    assert rounds(2000, 100) - before < 100 * 70 + 1000
 
 
 def test_what_eager_calls_keep_is_bounded() -> None:
