@@ -56,6 +56,8 @@ _MOST_MASKED = 6
 _LEAST_WORK = 8
 # So many operations on floats are a chain longer than a CPU looks ahead, and compile soon.
 _PAIRED = range(16, 41)
+# From so many on it waits for what an element reads; see ``stretches_ahead``.
+LEAST_APART = 41
 
 
 def _stays_rolled(loop: ir.For) -> bool:
@@ -187,11 +189,16 @@ def _is_paired(loop: ir.For) -> bool:
     """Whether two vectors at a time keep the CPU busier: while one waits, the other goes on."""
     if loop.extent is not ir.PIECE_END or not all(isinstance(s, Store) for s in loop.body):
         return False
+    return float_operations(loop) in _PAIRED
+
+
+def float_operations(loop: ir.For) -> int:
+    """How many operations on floats make what a loop stores in each turn."""
     values: list[ir.Statement] = [
         ir.Declare(s.value, s.value) for s in loop.body if isinstance(s, Store)
     ]
     operations = (e for e in ir.expressions(values, usual=True) if e.args and e.fn != "load")
-    return sum(1 for e in operations if e.dtype.kind == "f") in _PAIRED
+    return sum(1 for e in operations if e.dtype.kind == "f")
 
 
 def crosses_lanes(kernel: ir.Kernel) -> bool:

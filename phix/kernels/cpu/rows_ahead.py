@@ -27,7 +27,7 @@ so is that, and the loop stands there twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from phix.core import dims as dm
@@ -171,7 +171,7 @@ def _request(rows: For, written: set[Buffer]) -> _Request | None:
     quiet = [n for n, (_, s) in enumerate(every) if n not in first.values() and _may_wait(s)]
     for n in sorted(quiet, key=lambda n: -_operations(every[n][1])):
         asked = tuple(_asked(rows, every, comes, first, n))
-        count = _at_a_time(asked) if asked else 0
+        count = at_a_time([p.buffer for p in asked]) if asked else 0
         if asked and every[n][1].extent.data >= 2 * count:
             return _Request(*every[n], asked, count)
     return None
@@ -220,9 +220,9 @@ def _along(loop: For, rows: For, written: set[Buffer]) -> _Along:
     return found
 
 
-def _at_a_time(asked: tuple[Pointer, ...]) -> int:
+def at_a_time(asked: Sequence[Buffer]) -> int:
     """The iterations of which the bytes are asked for at once."""
-    every = sum(p.buffer.dtype.itemsize for p in asked)
+    every = sum(buffer.dtype.itemsize for buffer in asked)
     count = max(settings.current().asked_bytes // every, 1)
     return count - count % _GRAIN if count > _GRAIN else count
 

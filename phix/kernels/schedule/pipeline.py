@@ -81,6 +81,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("overlapping_vectors", "cpu.row_vectors"),
         LoopPass("rows_together", "cpu.rows_together"),
         LoopPass("rows_ahead", "cpu.rows_ahead"),
+        LoopPass("stretches_ahead", "cpu.stretches_ahead"),
     ),
     # One thread, and memory of Python's: what is printed for people to read.
     "numba": (

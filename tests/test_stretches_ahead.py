@@ -1,0 +1,131 @@
+"""Long loops that ask for what they are about to read: which do, for what, and what they compute.
+
+What is asked for changes no number, so texts tell where it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+
+OFF: dict[str, Any] = {"disable": "stretches_ahead"}
+ASKED = re.compile(r"fetch\(&(\w+)\[(.*)\], (\d+)\)")
+
+
+@pytest.fixture(autouse=True)
+def small_bounds() -> Iterator[None]:
+    with phix.debug.settings(least_asked_bytes=0, least_shared_work=1):
+        yield
+
+
+def array(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return (np.random.default_rng([*shape]).standard_normal(shape) * 2).astype(dtype)
+
+
+def text_of(function: Callable[..., Any], *args: Any, **options: Any) -> str:
+    return phix.jit(function, **options).lower(*args).as_text("loop ir")
+
+
+def asked(function: Callable[..., Any], *args: Any) -> list[tuple[str, ...]]:
+    """The buffers that are asked for, where, and how many bytes."""
+    return ASKED.findall(text_of(function, *args))
+
+
+def much(x: Any) -> Any:
+    return ops.tanh(x) + ops.exp(x)
+
+
+def much_of_two(x: Any, y: Any) -> Any:
+    return ops.tanh(x * y + 1.0) * ops.exp(-y)
+
+
+# -- which loops ---------------------------------------------------------------------------------
+def test_what_is_read_later_is_asked_for_in_stretches() -> None:
+    ((buffer, place, size),) = asked(much, array(64, 256))
+    assert (buffer, size) == ("x0", "1024")
+    assert "* 256) + 512)" in place.replace("))", ")") and "minimum" in place
+    text = text_of(much, array(64, 256))
+    assert text.count("range(256)") == 1 and text.count("tanh") == text.count("o0[") - 1 == 0
+    text = text_of(much, array(64, 255))
+    assert text.count("o0[") == 2, "what is left is a loop of its own"
+
+
+def test_several_arrays_share_what_is_asked_for_at_once() -> None:
+    found = asked(much_of_two, array(64, 256), array(64, 256))
+    assert [(buffer, size) for buffer, _, size in found] == [("x0", "512"), ("x1", "512")]
+    found = asked(lambda x: much(x.astype("float32")), array(64, 256, dtype="float64"))
+    assert [size for _, _, size in found] == ["1024"]
+
+
+@pytest.mark.parametrize(
+    ("function", "arrays"),
+    [
+        (ops.exp, [array(64, 256)]),  # little work: what comes next is read meanwhile
+        (lambda x: ops.sum(much(x)), [array(64, 256)]),  # no store for each element
+        (lambda x: much(x).T + 1.0, [array(64, 256)]),  # no run of elements
+        (lambda i: much(ops.cast(i, "float32")) * 0, [np.arange(3)[:0]]),
+    ],
+)
+def test_other_loops_ask_for_nothing(
+    function: Callable[..., Any], arrays: list[np.ndarray]
+) -> None:
+    assert text_of(function, *arrays) == text_of(function, *arrays, **OFF)
+
+
+def test_what_is_small_stays_in_a_cache() -> None:
+    with phix.debug.settings(least_asked_bytes=2 * 4 * 64 * 256 + 1):
+        assert not asked(much, array(64, 256))
+    with phix.debug.settings(least_asked_bytes=2 * 4 * 64 * 256):
+        assert asked(much, array(64, 256))
+
+
+def test_of_an_unknown_size_what_is_large_is_asked_for() -> None:
+    with phix.debug.settings(least_asked_bytes=77):
+        text = text_of(much, phix.spec(["n"]))
+    assert len(ASKED.findall(text)) == 1 and text.count("o0[") == 2
+    large, small = re.findall(r"if (.*):", text)
+    assert large.endswith(" >= 77)") and small == f"not({large})"
+
+
+# -- what they compute ---------------------------------------------------------------------------
+def much_of_numpy(x: np.ndarray) -> np.ndarray:
+    return np.tanh(x) + np.exp(x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("size", [1, 255, 256, 257, 513, 1024, 5000])
+def test_bits_are_those_without(size: int, dtype: str) -> None:
+    x, y = array(size, dtype=dtype), array(2, size, dtype=dtype)[1]
+    for function, given in ((much, (x,)), (much_of_two, (x, y))):
+        wanted = np.asarray(phix.jit(function, **OFF)(*given))
+        for setting in ({}, {"asked_bytes": 200}, {"shared_run": 3}):
+            with phix.debug.settings(**setting):
+                assert np.asarray(phix.jit(function)(*given)).tobytes() == wanted.tobytes()
+    wide = much_of_numpy(x.astype("float64"))
+    digits = {"float16": 3e-3, "float32": 1e-6, "float64": 1e-14}[dtype]
+    np.testing.assert_allclose(np.asarray(phix.jit(much)(x), "float64"), wide, digits, digits)
+
+
+def test_one_program_for_few_and_many() -> None:
+    with phix.debug.settings(least_asked_bytes=2 * 8 * 1000):
+        program = phix.jit(much, input_spec=[phix.spec([-1], "float64")])
+        for size in (1, 100, 999, 1000, 1001, 1300, 70_000, 0):
+            x = array(size, dtype="float64")
+            np.testing.assert_allclose(program(x), much_of_numpy(x), 1e-14, 1e-14)
+    assert program.trace_count == 1
+
+
+def test_gradients_and_donated_arguments() -> None:
+    x = array(3000, dtype="float64")
+    slope = phix.jit(phix.grad(lambda x: ops.sum(much(x) * x)))
+    wanted = much_of_numpy(x) + x * (1 - np.tanh(x) ** 2 + np.exp(x))
+    np.testing.assert_allclose(slope(x), wanted, 1e-13, 1e-13)
+    over = phix.jit(much, donate_argnums=0)
+    np.testing.assert_allclose(over(phix.to_tensor(x.copy())), much_of_numpy(x), 1e-14, 1e-14)
