@@ -97,6 +97,12 @@ CASES = [
     "np.multiply.reduce(s)", "np.maximum.reduce(s)", "np.minimum.reduce(s, axis=1)",
     "np.logical_and.reduce(b)", "np.logical_or.reduce(b, 1)", "np.add.accumulate(s)",
     "np.multiply.accumulate(s, 1)", "np.maximum.accumulate(s)", "np.minimum.accumulate(s, 1)",
+    *(f"np.{n}.{way}(k)" for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "gcd", "lcm")
+      for way in ("reduce", "accumulate")),
+    *(f"np.{n}.{way}(s, 1)" for n in ("logaddexp", "logaddexp2", "hypot")
+      for way in ("reduce", "accumulate")),
+    *(f"np.logical_{n}.{way}(b, 1)" for n in ("and", "or", "xor")
+      for way in ("reduce", "accumulate")),
     "np.where(s > 0, x, y)", "np.where(b, x, 0.0)", "np.where(k, x, y)", "np.clip(s, -0.5, 0.5)",
     "np.clip(s, v, None)", "np.clip(s, None, 0.3)", "np.clip(s, a_min=-1, a_max=x)",
     "np.round(s, 1)",

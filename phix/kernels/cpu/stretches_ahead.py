@@ -1,8 +1,9 @@
 """Long loops ask for what they are about to read, some lines of memory at a time.
 
 A core works on some hundred instructions at once. Where an element takes little, those reach far
-ahead, and so what they read is asked for early. Where it takes much, each vector waits for memory:
-of 4e6 elements ``tanh(x) + exp(x)`` takes two and a half times what it takes in a cache.
+ahead, and so what they read is asked for early. Where it takes much, each vector waits for memory,
+above all on pages of 4 KiB, whose places have to be looked up: of 4e6 elements ``tanh(x) + exp(x)``
+takes up to three times what it takes in a cache.
 
     for i in range(n): y[i] = f(x[i])
 
