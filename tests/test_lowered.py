@@ -341,8 +341,8 @@ PROGRAMS = {
 
 
 # What goes between ranks while they work is in test_collectives.py, what some CPUs do in
-# test_narrow_products.py.
-ELSEWHERE = {"overlap_collectives", "narrow_products"}
+# test_narrow_products.py and test_vector_sort.py.
+ELSEWHERE = {"overlap_collectives", "narrow_products", "vector_sorts"}
 SWITCHES = [p.name for p in phix.debug.passes() if p.stage != "places" and p.name not in ELSEWHERE]
 
 

@@ -1,4 +1,4 @@
-"""Long rows that are alone, sorted in pieces: whatever lies in them, against NumPy."""
+"""Long rows that are alone, sorted in pieces or in parts: whatever lies in them, against NumPy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 import phix
 from phix import ops
 from phix.debug import settings
+from phix.kernels.cpu import sort_code
+from phix.kernels.loops.target import PARTS
 from phix.kernels.lowering import sorting_pieces
 from phix.kernels.lowering.sorting_pieces import LEAST, PIECES
 from tests.test_sorting import DTYPES, numbers, stable_order
@@ -18,12 +20,19 @@ from tests.test_sorting import DTYPES, numbers, stable_order
 SIZE = 1003
 
 
-@pytest.fixture
-def short_rows_are_long(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+# What a CPU must have to sort by vectors: nothing, or what none has.
+WAYS: dict[str, frozenset[str]] = {"vectors": frozenset(), "radix": frozenset({"no such"})}
+
+
+@pytest.fixture(params=WAYS)
+def short_rows_are_long(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[str]:
     monkeypatch.setenv("PHIX_CACHE", "0")  # what is kept there was made with the real bound
     monkeypatch.setattr(sorting_pieces, "LEAST", SIZE)
+    monkeypatch.setattr(sort_code, "_COMPRESSES", WAYS[request.param])
     with settings(least_shared_work=1):
-        yield
+        yield request.param
 
 
 def drawn(dtype: np.dtype) -> np.ndarray:
@@ -60,20 +69,15 @@ ROWS: dict[str, Callable[[np.dtype], np.ndarray]] = {
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.usefixtures("short_rows_are_long")
 @pytest.mark.parametrize("descending", [False, True], ids=["up", "down"])
 @pytest.mark.parametrize("name", DTYPES)
-def test_long_rows_are_sorted_stably(name: str, descending: bool) -> None:
+def test_long_rows_are_sorted_stably(name: str, descending: bool, short_rows_are_long: str) -> None:
     def both(x: phix.Tensor) -> tuple[phix.Tensor, tuple[phix.Tensor, phix.Tensor]]:
         return ops.sort(x, -1, descending), ops.argsort(x, -1, descending)
 
-    assert (
-        phix.jit(ops.sort)
-        .lower(numbers((SIZE,), np.dtype(name), 0))
-        .as_text("loop ir")
-        .count("# shared")
-        > 2
-    )
+    text = phix.jit(ops.sort).lower(numbers((SIZE,), np.dtype(name), 0)).as_text("loop ir")
+    assert text.count("# shared") > 2
+    assert (short_rows_are_long == "vectors") == ("split_uint" in text)
     for what, make in ROWS.items():
         x = make(np.dtype(name))[None]
         order = stable_order(x, 1, descending)
@@ -88,5 +92,12 @@ def test_long_rows_are_sorted_stably(name: str, descending: bool) -> None:
 
 def test_threads_share_a_long_row() -> None:
     x = np.zeros(LEAST, np.float32)
-    text = phix.jit(ops.sort).lower(x).as_text("loop ir")
+    text = phix.jit(ops.sort, disable="vector_sorts").lower(x).as_text("loop ir")
     assert text.count(f"# shared: {PIECES}") == 3  # keys, their digits, where they go
+
+
+def test_threads_share_the_parts_of_a_long_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sort_code, "_COMPRESSES", WAYS["vectors"])
+    text = phix.jit(ops.sort).lower(np.zeros(LEAST, np.float32)).as_text("loop ir")
+    assert PIECES == PARTS
+    assert text.count(f"# shared: {PIECES}") == 4  # keys, split, put together, sorted

@@ -78,6 +78,7 @@ for _row in (
     ("matrices_in_lanes", "fusion", "small matrices are factored side by side, one a lane"),
     ("sorting_networks", "fusion", "many short rows are sorted side by side, one a lane"),
     ("sorting_pieces", "fusion", "a long row is sorted in pieces, which threads share"),
+    ("vector_sorts", "fusion", "rows are parted by pivots, a vector at a time, where the CPU can"),
     ("vectors_first", "fusion", "what sums and scatters would compute one by one is stored before"),
     ("tiles", "fusion", "loops that read across memory go in tiles"),
     ("merge_copies", "loops", "what is only copied is computed where the copy goes"),

@@ -206,9 +206,16 @@ class _PlainEntry(_Entry):
 
 def _routine(name: str) -> tuple[str, str]:
     """The text of a routine, and what it needs; most programs call none."""
-    from phix.kernels.cpu import blas, direct_convolutions, direct_products, fourier_call, product
+    from phix.kernels.cpu import (
+        blas,
+        direct_convolutions,
+        direct_products,
+        fourier_call,
+        product,
+        sort_code,
+    )
 
-    own = direct_products.wrapper(name) or fourier_call.wrapper(name)
+    own = direct_products.wrapper(name) or fourier_call.wrapper(name) or sort_code.wrapper(name)
     own = own or direct_convolutions.wrapper(name)
     if own is None and rewrites.is_on("own_products"):
         own = product.wrapper(name)

@@ -47,6 +47,9 @@ _PROVIDERS |= {
     f"phix_product_{dtype}": "product_code" for dtype in ("bfloat16", "float32", "float64")
 }
 _PROVIDERS |= {f"phix_fft_{dtype}": "fourier_code" for dtype in ("float32", "float64")}
+_PROVIDERS |= {
+    f"phix_{routine}_uint{bits}": "sort_code" for routine in ("sort", "split") for bits in (32, 64)
+}
 _CALLS = r"(?m)^declare [^@\n]*@(phix_(?!linked_)\w+)\("
 
 _lock = stack.Lock()

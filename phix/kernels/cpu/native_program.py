@@ -11,7 +11,7 @@ from phix.core import stages
 from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
-from phix.kernels.cpu import fourier_code, jit, pool, product_code, threads
+from phix.kernels.cpu import fourier_code, jit, pool, product_code, sort_code, threads
 from phix.kernels.cpu.accumulators import accumulators
 from phix.kernels.cpu.advice import has_masked_stores
 from phix.kernels.cpu.asking import Asking
@@ -33,6 +33,8 @@ from phix.kernels.schedule.pipeline import Setting, lowered, run
 def _foresees(library: str, sizes: Sizes) -> None:
     if library.startswith("fft_"):
         fourier_code.begin(library)
+    elif library in sort_code.NAMES:
+        sort_code.begin(library)
     else:
         product_code.begin(library, sizes)
 
@@ -45,14 +47,15 @@ def _begin_routines(program: LoopProgram) -> None:
         pool.begin()
 
 
-# Products and transforms are compiled while lowering goes on, and this CPU is asked for the width
-# of its vectors.
+# Products, transforms and sorts are compiled while lowering goes on, and this CPU is asked for the
+# width of its vectors.
 TARGET = replace(
     CPU,
     is_direct=product_code.is_direct,
     multiplies_narrow=product_code.is_narrow,
     foresees=_foresees,
     accumulators=accumulators,
+    sorts_by_vectors=sort_code.is_chosen,
     factors_by_lapack=True,
     transforms_by_calls=True,
     convolves_along_lines=True,

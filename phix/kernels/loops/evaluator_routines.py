@@ -13,6 +13,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.kernels.loops import linked
 from phix.kernels.loops.evaluator_scalars import EvaluationError
+from phix.kernels.loops.target import PARTS
 
 
 class Memory(Protocol):
@@ -268,6 +269,26 @@ def _convolution(*arguments: Any) -> None:
             _put(_from(out, part * part_pitch + image * out_pitch), made, area)
 
 
+# -- sorts ---------------------------------------------------------------------------------------
+def _sort(n: int, keys: Memory, room: Memory) -> None:
+    keys.write(np.sort(keys.read(n)))
+
+
+def _split(
+    n: int, keys: Memory, room: Memory, pivots: Memory, ends: Memory, places: Memory
+) -> None:
+    """Each key goes to the part whose number is that of the pivots which are no larger; all of
+    them in order, to both, so that each part is where it is looked for."""
+    found = keys.read(n)
+    part = np.searchsorted(pivots.read(PARTS - 1), found, "right")
+    ordered = found[np.argsort(part, kind="stable")]
+    keys.write(ordered)
+    room.write(ordered)
+    behind = np.cumsum(np.bincount(part, minlength=PARTS))
+    ends.write(behind)
+    places.write(np.concatenate([[0], behind[:-1]]))
+
+
 # -- transforms ----------------------------------------------------------------------------------
 def _fft(
     kind: int, forward: int, points: int, outer: int, inner: int, divisor: int, rooted: int,
@@ -296,5 +317,6 @@ _ROUTINES: dict[str, Callable[..., None]] = {
     "geqrf": _geqrf, "orgqr": _orgqr, "ungqr": _orgqr, "gesdd": _gesdd, "syevd": _syevd,
     "heevd": _syevd,
     "attention": _attention, "querygrad": _query_gradient, "keygrad": _key_gradient,
-    "convolution": _convolution, "fft": _fft,
+    "convolution": _convolution, "fft": _fft, "sort": _sort,
+    "split": _split,
 }  # fmt: skip

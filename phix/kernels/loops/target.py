@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from phix.kernels.loops.nodes import For
 
 
+# Into how many parts one call splits keys.
+PARTS = 8
 # Rows, columns and terms of a product; None: not known.
 Sizes = tuple[Union[int, None], ...]
 
@@ -23,6 +25,10 @@ def _unheard(library: str, sizes: Sizes) -> None:
 
 
 def _never(what: Any, sizes: Sizes) -> bool:
+    return False
+
+
+def _no_dtype(dtype: np.dtype) -> bool:
     return False
 
 
@@ -52,6 +58,8 @@ class Target:
     to one plane after the other goes through the same memory, which stays in a cache.
     ``tiles_in_loops``: what reads across its operand goes over it in tiles that a cache holds.
     ``sorts_in_loops``: rows are sorted by loops; else host steps call what its library has.
+    ``sorts_by_vectors(dtype)``: its code has routines that sort unsigned ints of that dtype, and
+    that split them by pivots into PARTS.
     ``factors_by_lapack``: its code calls a LAPACK for orthonormal factors and eigenvalues; else
     host steps call what its library has.
     ``transforms_by_calls``: its code has Fourier transforms, along one axis a call; else host steps
@@ -82,6 +90,7 @@ class Target:
     reuses_planes: bool = True
     tiles_in_loops: bool = True
     sorts_in_loops: bool = True
+    sorts_by_vectors: Callable[[np.dtype], bool] = _no_dtype
     factors_by_lapack: bool = False
     transforms_by_calls: bool = False
     convolves_along_lines: bool = False

@@ -1,8 +1,8 @@
 """Lowerings of sorting: each row by its keys, unsigned ints in the order of the elements.
 
 A row is sorted by one thread (``sorting_rows.py``), a long one that is alone by all of them, in
-pieces (``sorting_pieces.py``), and many short ones side by side by a network
-(``sorting_networks.py``).
+pieces (``sorting_pieces.py``) or parts (``sorting_parts.py``), and many short ones side by side by
+a network (``sorting_networks.py``).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from phix.kernels.lowering import sorting_networks, sorting_pieces, sorting_step
 from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.lowering.shape import moved_axis
 from phix.kernels.lowering.sort_keys import element_of, sort_key
+from phix.kernels.lowering.sorting_parts import PartedRow
 from phix.kernels.lowering.sorting_pieces import LongRow
-from phix.kernels.lowering.sorting_rows import Keys, Row
+from phix.kernels.lowering.sorting_rows import Keys, Row, sorts_by_vectors
 from phix.kernels.scalar.language import Expr
 
 Indices = tuple[Expr, ...]
@@ -106,7 +107,7 @@ def sort(b: Builder, x: Value, axis: int, descending: bool, *stable: bool, task:
 
     def write(out: Buffer) -> None:
         if sorting_pieces.choice(rows):
-            long, head = LongRow(b, rows.dims[-1], dtype, False), way.first()
+            long, head = _long(b, rows.dims[-1], dtype, False), way.first()
             long.sort(key(head))
             with b.kernel():
                 put(long, head, out)
@@ -119,6 +120,12 @@ def sort(b: Builder, x: Value, axis: int, descending: bool, *stable: bool, task:
 
     network = partial(sorting_networks.sort, b, rows, way.sorted_axis, descending)
     return way.written(x.dims[axis], (dtype,), network, write)[0]
+
+
+def _long(b: Builder, size: dm.DimLike, dtype: np.dtype, with_order: bool) -> LongRow | PartedRow:
+    """A long row, to be sorted in one of two ways."""
+    way = PartedRow if sorts_by_vectors(b, dtype, with_order) else LongRow
+    return way(b, size, dtype, with_order)
 
 
 def read(b: Builder, x: Value, indices: Indices) -> Expr:
@@ -152,7 +159,7 @@ def ordered(
         if rows.buffer is None and rows.cost > CHEAP:
             b.materialize(rows)
         if sorting_pieces.choice(rows):
-            long, head = LongRow(b, rows.dims[-1], x.dtype, True), way.first()
+            long, head = _long(b, rows.dims[-1], x.dtype, True), way.first()
             long.sort(key(head))
             with b.kernel():
                 picked(b, count, rows, head, long.sorted_from, out, indices)

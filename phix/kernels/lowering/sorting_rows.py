@@ -1,9 +1,10 @@
 """A row on its way through a sort, and how one thread sorts it.
 
-By radix, digit by digit from the lowest, each pass stable and from one half of a buffer to the
-other; a pass in which all keys have one digit is left out. A short row is sorted by insertion.
+By vectors, where the engine has a routine for that (``Target.sorts_by_vectors``). Else by radix,
+digit by digit from the lowest, each pass stable and from one half of a buffer to the other; a pass
+in which all keys have one digit is left out. A short row is sorted by insertion then.
 The row's order, where it is asked for, travels with the keys: below them in one int if they have
-32 bits, else in a buffer of its own.
+32 bits, else in a buffer of its own, which only a radix sort can move.
 """
 
 from __future__ import annotations
@@ -17,14 +18,28 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder
-from phix.kernels.loops.nodes import Buffer, Kernel
+from phix.kernels.loops.nodes import Buffer, Kernel, Pointer
 from phix.kernels.lowering.sort_keys import UINT32, UINT64, key_dtype
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
-# Rows of up to so many elements are sorted by insertion, up to so many with short digits.
-SHORT, MIDDLE = 48, 2048
+# Rows of up to so many elements are sorted by insertion, up to so many with short digits; where the
+# engine sorts by vectors, only those of up to TINY are not.
+SHORT, MIDDLE, TINY = 48, 2048, 12
 _FEW_BITS, MANY_BITS = 8, 11
+
+
+def sorts_by_vectors(b: Builder, dtype: np.dtype, with_order: bool) -> bool:
+    """Whether a routine of the engine sorts keys of a dtype, each with all that travels with it."""
+    key = key_dtype(dtype)
+    fits = not with_order or key == UINT32
+    return fits and b.target.sorts_by_vectors(UINT64 if with_order else key)
+
+
+def call_sort(b: Builder, keys: Buffer, count: Expr, at: Expr, room: Expr) -> None:
+    """Sort ``count`` keys from a place on; as many from ``room`` on may change."""
+    arguments = (count, Pointer(keys, at), Pointer(keys, room))
+    b.emit(ir.LibraryCall(f"sort_{keys.dtype}", arguments, (keys,), (keys,)))
 
 
 class Keys:
@@ -101,13 +116,23 @@ class Row(Keys):
         self.bits = _FEW_BITS if is_middle else MANY_BITS
         self.passes = -(-self.width // self.bits)
         is_short = isinstance(size, int) and size <= SHORT
-        self.counts = None if is_short else b.local(kernel, self.passes << self.bits, UINT32)
+        is_tiny = isinstance(size, int) and size <= TINY
+        self.is_by_vectors = not is_tiny and sorts_by_vectors(b, dtype, with_order)
+        self.counts = (
+            None
+            if is_short or self.is_by_vectors
+            else b.local(kernel, self.passes << self.bits, UINT32)
+        )
 
     def sort(self, key_at: Callable[[Expr], Expr]) -> None:
         """Sort the keys; sets ``start``."""
         b = self.b
         (self.start,) = b.mutable(ZERO)
-        if self.counts is None:
+        if self.is_by_vectors:
+            with b.loop(self.n) as i:
+                self.begin(key_at, i)
+            call_sort(b, self.keys, self.n, ZERO, self.n)
+        elif self.counts is None:
             self._insert(key_at)
         elif isinstance(self.size, int):
             self._by_digits(self.counts, key_at)

@@ -31,9 +31,14 @@ _GUESS = 16
 _FEWEST_ITERATIONS = 4
 # Loops of more scalar operations than that are never written out.
 _WRITTEN_OUT = 4096
-# What a call of a library is taken for; a product, for one in so many of its multiplications.
+# What a call of a library is taken for, where nothing it is told says more.
 _CALL = 20_000
-_PER_OPERATION = 8
+# The beginning of a routine's name -> which of its arguments, multiplied, say how much it does; so
+# often that, by so much.
+_CALLS = {
+    "gemm": (slice(3, 6), 1, 8), "convolution": (slice(0, 7), 1, 8),
+    "sort": (slice(0, 1), 16, 1), "split": (slice(0, 1), 4, 1),
+}  # fmt: skip
 
 
 def share_loops(program: LoopProgram, setting: Setting) -> None:
@@ -128,10 +133,10 @@ def _has_loop(block: list[Statement]) -> bool:
 def _is_shareable(loop: For, loops: list[For], block: list[Statement]) -> bool:
     if loop.extent.fn == "const" and loop.extent.data < _FEWEST_ITERATIONS:
         return False
-    if any(loop.index in ir.expressions([ir.Declare(x.extent, x.extent)]) for x in loops):
-        return False
     if loop.kind == "independent":
         return True
+    if any(loop.index in ir.expressions([ir.Declare(x.extent, x.extent)]) for x in loops):
+        return False
     extents = {x.index: x.extent for x in loops}
     written = {ir.owner(b) for b in ir.writes(block) if b.kind != "local"}
     touched = ir.writes(block) | ir.reads(block)
@@ -183,16 +188,16 @@ def _changes(body: list[Statement]) -> Expr:
 
 
 def _call(call: ir.LibraryCall) -> Expr:
-    # where what a routine is told says how often it multiplies
-    sizes = {"gemm": slice(3, 6), "convolution": slice(0, 7)}.get(call.name.partition("_")[0])
-    if sizes is None:
+    known = _CALLS.get(call.name.partition("_")[0])
+    if known is None:
         return sc.const(_CALL, dt.int64)
-    work: Expr = ir.ONE
+    sizes, times, parts = known
+    work: Expr = sc.const(times, dt.int64)
     for a in call.arguments[sizes]:
         work = work * _length(a) if isinstance(a, Expr) else work
     if work.fn == "const":
-        return sc.const(work.data // _PER_OPERATION, dt.int64)
-    return sc.binary("quotient", work, sc.const(_PER_OPERATION, dt.int64))
+        return sc.const(work.data // parts, dt.int64)
+    return sc.binary("quotient", work, sc.const(parts, dt.int64))
 
 
 def _length_of_part(loop: For) -> Expr:
