@@ -68,7 +68,8 @@ def test_several_arrays_share_what_is_asked_for_at_once() -> None:
     ("function", "arrays"),
     [
         (ops.exp, [array(64, 256)]),  # little work: what comes next is read meanwhile
-        (lambda x: ops.sum(much(x)), [array(64, 256)]),  # no store for each element
+        (lambda x: ops.sum(ops.exp(x)), [array(64, 256)]),
+        (lambda x, b: much(x + b), [array(64, 100), array(100)]),  # rows that are soon at an end
         (lambda x: much(x).T + 1.0, [array(64, 256)]),  # no run of elements
         (lambda i: much(ops.cast(i, "float32")) * 0, [np.arange(3)[:0]]),
     ],
@@ -77,6 +78,20 @@ def test_other_loops_ask_for_nothing(
     function: Callable[..., Any], arrays: list[np.ndarray]
 ) -> None:
     assert text_of(function, *arrays) == text_of(function, *arrays, **OFF)
+
+
+def test_rows_and_sums_ask_for_what_goes_on_behind_them() -> None:
+    x, b = array(64, 600), array(600)
+    ((buffer, place, size),) = asked(lambda x, b: much(x + b), x, b)
+    assert (buffer, size) == ("x0", "1024") and f"{64 * 600 - 256})" in place
+    text = text_of(lambda x, b: much(x + b), x, b)
+    assert "range(2)" in text and "range(512, 600)" in text
+    found = asked(lambda x: ops.sum(much(x)), array(64, 2048))
+    assert [each[::2] for each in found] == [("x0", "1024")]
+    found = asked(lambda x: ops.sum(much(x), 1), array(64, 2048))
+    assert [each[::2] for each in found] == [("x0", "1024")]
+    assert not asked(lambda x: ops.sum(much(x), 1), array(64, 2048).T)  # no run of elements
+    assert not asked(lambda x, b: much(x + b), phix.spec(["n", 600]), b)
 
 
 def test_what_is_small_stays_in_a_cache() -> None:
@@ -120,6 +135,23 @@ def test_one_program_for_few_and_many() -> None:
             x = array(size, dtype="float64")
             np.testing.assert_allclose(program(x), much_of_numpy(x), 1e-14, 1e-14)
     assert program.trace_count == 1
+
+
+@pytest.mark.parametrize("columns", [512, 600, 1025, 4100])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_and_sums_are_those_of_float64(columns: int, dtype: str) -> None:
+    x, b = array(9, columns, dtype=dtype), array(columns, dtype=dtype)
+    wide = much_of_numpy(x.astype("float64") + b)
+    digits = {"float32": 3e-6, "float64": 1e-13}[dtype]
+    found = phix.jit(lambda x, b: much(x + b))(x, b)
+    np.testing.assert_allclose(found, wide, digits, digits)
+    for axis in (None, 0, 1):
+        found = phix.jit(lambda x, b, a=axis: ops.sum(much(x + b), a))(x, b)
+        size = np.abs(wide).sum(axis).max()  # of what cancels
+        np.testing.assert_allclose(found, wide.sum(axis), digits, digits * size)
+    best, at = phix.jit(lambda x: (ops.max(much(x), 1), ops.argmax(much(x), 1)))(x)
+    assert (np.take_along_axis(np.asarray(phix.jit(much)(x)), np.asarray(at)[:, None], 1)[:, 0]
+            == np.asarray(best)).all()  # fmt: skip
 
 
 def test_gradients_and_donated_arguments() -> None:

@@ -193,10 +193,11 @@ def _is_paired(loop: ir.For) -> bool:
 
 
 def float_operations(loop: ir.For) -> int:
-    """How many operations on floats make what a loop stores in each turn."""
-    values: list[ir.Statement] = [
-        ir.Declare(s.value, s.value) for s in loop.body if isinstance(s, Store)
-    ]
+    """How many operations on floats make what a loop stores and adds up in each turn."""
+    values: list[ir.Statement] = []
+    for s in loop.body:
+        made = s.values if isinstance(s, ir.Assign) else (s.value,) if isinstance(s, Store) else ()
+        values += [ir.Declare(value, value) for value in made]
     operations = (e for e in ir.expressions(values, usual=True) if e.args and e.fn != "load")
     return sum(1 for e in operations if e.dtype.kind == "f")
 

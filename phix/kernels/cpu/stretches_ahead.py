@@ -14,23 +14,29 @@ becomes
         for i in range(256): y[256 * b + i] = f(x[256 * b + i])
     for i in range(256 * (n // 256), n): y[i] = f(x[i])
 
-What is in a cache anyway is not asked for. Where a size is known while running only, so is that,
-and the loop stands there twice.
+What is in a cache anyway is not asked for, and what goes along rows only where the next one lies
+behind. Where a size is known while running only, so is that, and the loop stands there twice.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Container
 from dataclasses import replace
+from itertools import count
 
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import settings
+from phix.core.dims import DimLike
 from phix.kernels.cpu.advice import LEAST_APART, float_operations
 from phix.kernels.cpu.rows_ahead import FETCH, at_a_time, touched_bytes
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form
 from phix.kernels.loops.nodes import (
+    Assign,
     Buffer,
+    Declare,
     For,
     Kernel,
     LibraryCall,
@@ -50,91 +56,128 @@ _AHEAD = 2
 
 def stretches_ahead(program: LoopProgram, setting: Setting) -> None:
     """The pass: see above."""
-    least = settings.current().least_asked_bytes
+    least, size_of = settings.current().least_asked_bytes, setting.builder.dim
     for step in ir.walk_steps(program.steps):
-        if not isinstance(step, Kernel) or not any(map(_is_long_work, step.body)):
+        if not isinstance(step, Kernel) or not any(map(_is_long_work, ir.walk(step.body))):
             continue
-        touched = touched_bytes(step, setting.builder.dim)
+        touched = touched_bytes(step, size_of)
         if touched.fn != "const" or touched.data >= least:
             condition = None if touched.fn == "const" else touched >= least
-            written = ir.writes(step.body) | set(step.locals)
-            step.body[:] = [s for own in step.body for s in _asking(step, own, written, condition)]
+            _Loops(step, size_of, condition).ask(step.body, frozenset())
 
 
 def _is_long_work(s: Statement) -> bool:
-    """Whether a loop of stores, through a piece of something, computes much for each element."""
-    if not isinstance(s, For) or s.extent is not ir.PIECE_END or s.is_vector:
+    """Whether a loop without loops in it computes much in each turn, through a piece of something
+    or so many times as is known."""
+    if not isinstance(s, For) or s.is_vector or float_operations(s) < LEAST_APART:
         return False
-    return all(isinstance(x, Store) for x in s.body) and float_operations(s) >= LEAST_APART
+    is_known = s.extent.fn == "const" and s.start is ir.ZERO
+    is_plain = all(isinstance(x, (Store, Assign, Declare)) for x in s.body)
+    return is_plain and (is_known or s.extent is ir.PIECE_END)
 
 
-def _asking(
-    kernel: Kernel, loop: Statement, written: set[Buffer], condition: Expr | None
-) -> list[Statement]:
-    """The loop cut into stretches, each behind what it asks for, where the condition holds."""
-    loads = _streams(loop, written) if isinstance(loop, For) and _is_long_work(loop) else []
-    if not loads:
-        return [loop]
-    assert isinstance(loop, For)
-    count = at_a_time([load.data for load in loads])
-    if condition is None:
-        return _whole(kernel, loop, loads, count)
-    plain = replace(loop, body=replaced(loop.body, {}))
-    return [ir.If(condition, [_any(kernel, loop, loads, count)]), ir.If(~condition, [plain])]
+class _Loops:
+    """The loops of a kernel; where a condition is given, they ask where it holds."""
+
+    def __init__(
+        self, kernel: Kernel, size_of: Callable[[DimLike], Expr], condition: Expr | None
+    ) -> None:
+        self.kernel, self.size_of, self.condition = kernel, size_of, condition
+        self.written = ir.writes(kernel.body) | set(kernel.locals)
+        used = [s.index.data for s in ir.walk(kernel.body) if isinstance(s, For)]
+        self.names = count(1 + max(int(name[1:]) for name in used))
+
+    def ask(self, block: list[Statement], around: frozenset[Expr]) -> None:
+        """Have the loops of a block ask; ``around`` are the indices of those around it."""
+        made: list[Statement] = []
+        for s in block:
+            if isinstance(s, For) and _is_long_work(s):
+                made += self._asking(s, around)
+                continue
+            if isinstance(s, For):
+                self.ask(s.body, around | {s.index})
+            made.append(s)
+        block[:] = made
+
+    def _asking(self, loop: For, around: frozenset[Expr]) -> list[Statement]:
+        """A loop cut into stretches, each behind what it asks for, where the condition holds."""
+        is_piece = loop.extent is ir.PIECE_END
+        loads = [x for x in self._streams(loop) if is_piece or _goes_on(x, loop, around)]
+        many = at_a_time([x.data for x in loads]) if loads else 0
+        is_row = self.condition is None and not is_piece and loop.extent.data >= 2 * many
+        if not loads or not (is_piece or is_row):
+            return [loop]
+        if self.condition is None:
+            return self._whole(loop, loads, many)
+        plain = replace(loop, body=replaced(loop.body, {}))
+        return [
+            ir.If(self.condition, [self._any(loop, loads, many)]),
+            ir.If(~self.condition, [plain]),
+        ]
+
+    def _streams(self, loop: For) -> list[Expr]:
+        """A load of each buffer that a loop goes through from one element to the next."""
+        found: dict[Buffer, Expr] = {}
+        for load in ir.loads(loop.body):
+            form = linear_form(load.args[0]) if len(load.args) == 1 else None
+            is_run = form is not None and form[0].get(loop.index) == UNIT
+            if is_run and load.data not in self.written:
+                found.setdefault(load.data, load)
+        return sorted(found.values(), key=lambda load: load.data.name)
+
+    def _whole(self, loop: For, loads: list[Expr], many: int) -> list[Statement]:
+        """In stretches of one length, which LLVM sees, and what is left of them: of all that
+        threads share, no more than of one piece."""
+        shared, length = self.kernel.shared, loop.extent - loop.start
+        if loop.extent is ir.PIECE_END and shared is not None:
+            self.kernel.shared = replace(shared, grain=math.lcm(shared.grain, many))
+            all_of_it = shared.extent
+        else:
+            all_of_it = loop.extent
+        every = sc.binary("quotient", length, _number(many))
+        if length.fn == "const":
+            every = _number(length.data // many)
+        made: list[Statement] = [self._cut(loop, loads, many, every, _number(many))]
+        if all_of_it.fn != "const" or all_of_it.data % many:
+            start, rest = loop.start + every * many, replaced(loop.body, {})
+            made.append(replace(loop, start=start, body=rest))
+        return made
+
+    def _any(self, loop: For, loads: list[Expr], many: int) -> For:
+        """In stretches of which the last may be shorter: less code, and a seventh slower."""
+        length = loop.extent - loop.start
+        every = sc.binary("quotient", length + (many - 1), _number(many))
+        return self._cut(loop, loads, many, every, length)
+
+    def _cut(self, loop: For, loads: list[Expr], many: int, every: Expr, length: Expr) -> For:
+        """A loop over so many stretches. ``length`` is theirs, or that of all they are of."""
+        stretch = sc.var(f"i{next(self.names)}")
+        first = loop.start + stretch * many
+        body: list[Statement] = [
+            self._asked(load, {loop.index: first + _AHEAD * many}, many) for load in loads
+        ]
+        if length.fn != "const":
+            length = sc.binary("minimum", length - stretch * many, _number(many))
+        moved = replaced(loop.body, {loop.index: first + loop.index})
+        body.append(replace(loop, start=ir.ZERO, extent=length, body=moved))
+        return replace(loop, index=stretch, start=ir.ZERO, extent=every, body=body)
+
+    def _asked(self, load: Expr, there: dict[Expr, Expr], many: int) -> LibraryCall:
+        """What asks for a stretch, of memory that there is."""
+        last = self.size_of(dm.product(load.data.dims)) - many
+        last = sc.binary("maximum", last, ir.ZERO) if last.fn != "const" else last
+        place = sc.binary("minimum", substituted(load.args[0], there), last)
+        size = _number(many * load.data.dtype.itemsize)
+        return LibraryCall(FETCH, (Pointer(load.data, place), size), ())
 
 
-def _whole(kernel: Kernel, loop: For, loads: list[Expr], count: int) -> list[Statement]:
-    """In stretches of one length, which LLVM sees, and what is left of them: of all that threads
-    share, no more than of one piece."""
-    shared = kernel.shared
-    assert shared is not None, "pieces are shared"
-    kernel.shared = replace(shared, grain=math.lcm(shared.grain, count))
-    every = sc.binary("quotient", loop.extent - loop.start, _number(count))
-    made: list[Statement] = [_cut(kernel, loop, loads, every, _number(count))]
-    if shared.extent.fn != "const" or shared.extent.data % count:
-        start, rest = loop.start + every * count, replaced(loop.body, {})
-        made.append(replace(loop, start=start, body=rest))
-    return made
-
-
-def _any(kernel: Kernel, loop: For, loads: list[Expr], count: int) -> For:
-    """In stretches of which the last may be shorter: less code, and a seventh slower."""
-    length = loop.extent - loop.start
-    every = sc.binary("quotient", length + (count - 1), _number(count))
-    return _cut(kernel, loop, loads, every, length)
-
-
-def _cut(kernel: Kernel, loop: For, loads: list[Expr], every: Expr, length: Expr) -> For:
-    """A loop over so many stretches. ``length`` is theirs, or that of all that they are of."""
-    count = at_a_time([load.data for load in loads])
-    used = [s.index.data for s in ir.walk(kernel.body) if isinstance(s, For)]
-    stretch = sc.var(f"i{1 + max(int(name[1:]) for name in used)}")
-    first = loop.start + stretch * count
-    last = sc.binary("maximum", loop.extent - count, loop.start)
-    there = sc.binary("minimum", first + _AHEAD * count, last)
-    body: list[Statement] = [_asked(load, {loop.index: there}, count) for load in loads]
-    if length.fn != "const":
-        length = sc.binary("minimum", length - stretch * count, _number(count))
-    moved = replaced(loop.body, {loop.index: first + loop.index})
-    body.append(replace(loop, start=ir.ZERO, extent=length, body=moved))
-    return replace(loop, index=stretch, start=ir.ZERO, extent=every, body=body)
+def _goes_on(load: Expr, loop: For, around: Container[Expr]) -> bool:
+    """Whether what a loop along a row reads goes on in the next row, where this one ends; and is
+    longer than a row."""
+    form = linear_form(load.args[0])
+    length = ((), loop.extent.data)
+    return form is not None and any(i in around and c == length for i, c in form[0].items())
 
 
 def _number(n: int) -> Expr:
     return sc.const(n, dt.int64)
-
-
-def _asked(load: Expr, there: dict[Expr, Expr], count: int) -> LibraryCall:
-    (offset,) = load.args
-    size = _number(count * load.data.dtype.itemsize)
-    return LibraryCall(FETCH, (Pointer(load.data, substituted(offset, there)), size), ())
-
-
-def _streams(loop: For, written: set[Buffer]) -> list[Expr]:
-    """A load of each buffer that a loop goes through from one element to the next."""
-    found: dict[Buffer, Expr] = {}
-    for load in ir.loads(loop.body):
-        form = linear_form(load.args[0]) if len(load.args) == 1 else None
-        if form is not None and form[0].get(loop.index) == UNIT and load.data not in written:
-            found.setdefault(load.data, load)
-    return sorted(found.values(), key=lambda load: load.data.name)
