@@ -12,6 +12,7 @@ import phix
 from phix import ops
 from phix.kernels.cpu import jit, sort_code, vector_sort
 from phix.kernels.loops.target import PARTS
+from phix.kernels.lowering import sorting_pieces
 from tests.test_sorting import DTYPES, numbers, stable_order
 
 # Bytes of vectors; LLVM makes something slower of what a CPU has no instruction for.
@@ -129,3 +130,42 @@ def test_a_cpu_without_the_instruction_sorts_by_radix(monkeypatch: pytest.Monkey
     assert "sort_uint64(" in text() and "sort_uint64(" not in text(disable="vector_sorts")
     monkeypatch.setattr(sort_code, "_COMPRESSES", frozenset({"no such"}))
     assert "sort_uint64(" not in text()
+
+
+def near_one(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers that differ in their last bits alone."""
+    return 1.0 + rng.integers(0, 4 * n, n) * 2.0**-52
+
+
+# Rows of float64 whose order hangs on bits that an int with the place in it has no room for.
+CLOSE: dict[str, Callable[[int, np.random.Generator], np.ndarray]] = {
+    "close": near_one,
+    "close, and far away": lambda n, rng: np.append(near_one(n - 2, rng), [1e300, -1e300]),
+    "close, and NaN": lambda n, rng: np.insert(near_one(n - 1, rng), n // 2, np.nan),
+    "falling, and far away": lambda n, rng: np.append(1.0 - np.arange(n - 1) * 2.0**-53, 1e300),
+    "pairs, and far away": lambda n, rng: np.append(
+        np.repeat(rng.standard_normal(n), 2)[: n - 1] + np.arange(n - 1) % 2 * 2.0**-51, np.inf
+    ),
+    "all alike": lambda n, rng: np.full(n, 2.5),
+    "infinities and zeros": lambda n, rng: rng.choice([np.inf, -np.inf, 0.0, -0.0, 1.0], n),
+}
+
+
+@pytest.mark.parametrize("is_long", [False, True], ids=["row", "parts"])
+@pytest.mark.parametrize("what", CLOSE)
+def test_keys_that_differ_in_their_last_bits_are_told_apart(
+    what: str, is_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PHIX_CACHE", "0")
+    monkeypatch.setattr(sort_code, "_COMPRESSES", frozenset())
+    for n in (1030,) if is_long else (49, 300, 5000):
+        if is_long:
+            monkeypatch.setattr(sorting_pieces, "LEAST", n)
+        x = CLOSE[what](n, np.random.default_rng(n))
+        for descending in (False, True):
+            order = stable_order(x, 0, descending)
+            program = phix.jit(lambda x, d=descending: ops.argsort(x, 0, d))
+            assert is_long == ("split_uint64(" in program.lower(x).as_text("loop ir"))
+            found, indices = program(x)
+            np.testing.assert_array_equal(indices, order, err_msg=f"{what}, {n}")
+            np.testing.assert_array_equal(found, x[order])

@@ -17,11 +17,12 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.meta import MetaTensor
 from phix.kernels.loops.builder import CHEAP, ZERO, Builder, Value
-from phix.kernels.loops.nodes import ONE, Buffer
+from phix.kernels.loops.nodes import ONE, Buffer, Kernel
 from phix.kernels.lowering import sorting_networks, sorting_pieces, sorting_steps
 from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.lowering.shape import moved_axis
 from phix.kernels.lowering.sort_keys import element_of, sort_key
+from phix.kernels.lowering.sorting_packed import PackedParts, PackedRow, is_packed
 from phix.kernels.lowering.sorting_parts import PartedRow
 from phix.kernels.lowering.sorting_pieces import LongRow
 from phix.kernels.lowering.sorting_rows import Keys, Row, sorts_by_vectors
@@ -123,9 +124,18 @@ def sort(b: Builder, x: Value, axis: int, descending: bool, *stable: bool, task:
 
 
 def _long(b: Builder, size: dm.DimLike, dtype: np.dtype, with_order: bool) -> LongRow | PartedRow:
-    """A long row, to be sorted in one of two ways."""
+    """A long row, to be sorted in one of some ways."""
+    if with_order and is_packed(b, dtype, size):
+        return PackedParts(b, size)
     way = PartedRow if sorts_by_vectors(b, dtype, with_order) else LongRow
     return way(b, size, dtype, with_order)
+
+
+def _row(b: Builder, kernel: Kernel, size: dm.DimLike, dtype: np.dtype) -> Row:
+    """A row whose order is asked for."""
+    if is_packed(b, dtype, size):
+        return PackedRow(b, kernel, size)
+    return Row(b, kernel, size, dtype, True)
 
 
 def read(b: Builder, x: Value, indices: Indices) -> Expr:
@@ -165,7 +175,7 @@ def ordered(
                 picked(b, count, rows, head, long.sorted_from, out, indices)
             return
         with b.kernel() as kernel:
-            row = Row(b, kernel, rows.dims[-1], x.dtype, True)
+            row = _row(b, kernel, rows.dims[-1], x.dtype)
             with way.heads() as head:
                 row.sort(key(head))
                 picked(b, count, rows, head, row.sorted_from, out, indices)

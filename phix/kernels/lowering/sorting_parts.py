@@ -46,8 +46,7 @@ class PartedRow(Keys):
     def sort(self, key_at: Callable[[Expr], Expr]) -> None:
         """Sort the keys."""
         b = self.b
-        with self._pieces() as (_, first, length), b.loop(length) as i:
-            self.begin(key_at, first + i)
+        self._begin(key_at)
         self._choose()
         self._split()
         self._add_up()
@@ -56,6 +55,10 @@ class PartedRow(Keys):
             start, end = (self.load(self.starts, p * PIECES) for p in (part, part + 1))
             count = sc.binary("minimum", end - start, self.n)
             call_sort(b, self.keys, count, self.start + start, start)
+
+    def _begin(self, key_at: Callable[[Expr], Expr]) -> None:
+        with self._pieces() as (_, first, length), self.b.loop(length) as i:
+            self.begin(key_at, first + i)
 
     @contextmanager
     def _pieces(self) -> Iterator[tuple[Expr, Expr, Expr]]:
