@@ -161,3 +161,32 @@ def test_gradients_and_donated_arguments() -> None:
     np.testing.assert_allclose(slope(x), wanted, 1e-13, 1e-13)
     over = phix.jit(much, donate_argnums=0)
     np.testing.assert_allclose(over(phix.to_tensor(x.copy())), much_of_numpy(x), 1e-14, 1e-14)
+
+
+@pytest.mark.parametrize("columns", [600, 2100, "n"])
+@pytest.mark.parametrize(
+    "inner",
+    [ops.softmax, ops.log_softmax, ops.logsumexp, ops.cumsum, lambda x, _: ops.sort(x, -1)],
+    ids=["softmax", "log_softmax", "logsumexp", "cumsum", "sort"],
+)
+def test_loops_beside_each_other_that_are_cut(inner: Callable[..., Any], columns: Any) -> None:
+    """Rows, and slopes along them, with much work before and behind what goes along a row."""
+
+    def f(x: Any) -> Any:
+        return ops.sum(much(inner(much(x * 0.2), -1) * 0.1)) * ops.sum(much(x) * 0.01)
+
+    def both(x: Any) -> Any:
+        slope, along = phix.grad(f)(x), phix.jvp(phix.grad(f), (x,), (x,))[1]
+        return slope, along
+
+    x = array(5, 700 if columns == "n" else columns, dtype="float64")
+    spec = [phix.spec([5, columns], "float64")] if columns == "n" else None
+    for found, wanted in zip(phix.jit(both, input_spec=spec)(x), phix.jit(both, **OFF)(x)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
+
+
+def test_loops_with_scalars_of_their_own_stand_there_once() -> None:
+    x = array(70, dtype="float64")
+    second = phix.vmap(phix.grad(phix.grad(ops.log_softmax)))
+    found = phix.jit(second, input_spec=[phix.spec(["n"], "float64")])(x)
+    np.testing.assert_allclose(found, 0.0 * x, atol=1e-12)

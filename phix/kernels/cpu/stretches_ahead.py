@@ -36,7 +36,6 @@ from phix.kernels.loops.affine import UNIT, linear_form
 from phix.kernels.loops.nodes import (
     Assign,
     Buffer,
-    Declare,
     For,
     Kernel,
     LibraryCall,
@@ -72,7 +71,7 @@ def _is_long_work(s: Statement) -> bool:
     if not isinstance(s, For) or s.is_vector or float_operations(s) < LEAST_APART:
         return False
     is_known = s.extent.fn == "const" and s.start is ir.ZERO
-    is_plain = all(isinstance(x, (Store, Assign, Declare)) for x in s.body)
+    is_plain = all(isinstance(x, (Store, Assign)) for x in s.body)  # a copy may stand beside it
     return is_plain and (is_known or s.extent is ir.PIECE_END)
 
 
