@@ -152,6 +152,29 @@ def test_recurrent_layers_are_cells_in_a_row(kind: str) -> None:
     np.testing.assert_allclose(out.numpy()[1, 1], outs[1][1], rtol=1e-10)
 
 
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_cells_may_have_one_bias_alone(kind: str) -> None:
+    cell = getattr(nn, f"{kind}Cell").create(KEY, 3, 2)
+    x, none = normal(4, 3), np.zeros(cell.bias_ih.shape, "float32")
+    for kept in ("bias_ih", "bias_hh"):
+        parts = {"weight_ih": cell.weight_ih, "weight_hh": cell.weight_hh}
+        other = "bias_hh" if kept == "bias_ih" else "bias_ih"
+        one = type(cell)(**parts, **{kept: getattr(cell, kept), other: None})(x)
+        both = type(cell)(**parts, **{kept: getattr(cell, kept), other: none})(x)
+        without = type(cell)(**parts)(x)
+        for found, wanted, away in zip(*map(phix.tree.leaves, (one, both, without))):
+            np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-6)
+            assert not np.allclose(found.numpy(), away.numpy())
+
+
+def test_cells_take_their_state_stacked_or_in_parts() -> None:
+    cell, x, state = nn.LSTMCell.create(KEY, 3, 2), normal(4, 3), normal(2, 4, 2)
+    for h, c in (cell(x, state), cell(x, list(state)), phix.jit(cell)(x, tuple(state))):
+        wanted = cell(x, (state[0], state[1]))
+        np.testing.assert_allclose(h.numpy(), wanted[0].numpy(), rtol=1e-6)
+        np.testing.assert_allclose(c.numpy(), wanted[1].numpy(), rtol=1e-6)
+
+
 def test_attention_and_its_cache() -> None:
     layer, x = wide(nn.MultiHeadAttention.create(KEY, 8, 2)), normal(2, 5, 8)
     w = weights(layer)
@@ -330,6 +353,11 @@ def test_ensembles_and_unknown_sizes() -> None:
         np.testing.assert_allclose(any_size(given).numpy(), conv(given).numpy(), rtol=1e-6)
 
 
+def step(kind: Any, state: Any) -> Any:
+    """A step of a cell for two rows."""
+    return kind.create(KEY, 2, 3)(phix.ones([2, 2]), state)
+
+
 BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
     (lambda: nn.Linear.create(KEY, 0, 2), ArgumentError, "in_features must be an int from 1"),
     (lambda: nn.Linear.create(KEY, 2, 2)(phix.ones([3])), ShapeError, "linear"),
@@ -342,6 +370,15 @@ BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
     (lambda: nn.MultiHeadAttention.create(KEY, 8, 3), ArgumentError, "must divide"),
     (lambda: nn.LSTM.create(KEY, 2, 2)(phix.ones([2, 2])), ShapeError, r"\[n, time, in\]"),
     (lambda: nn.GRU.create(KEY, 2, 2)(phix.ones([1, 2, 3])), ShapeError, "input_size"),
+    (lambda: nn.LSTM.create(KEY, 2, 2)(phix.ones([1, 2, 2]), 3.0), ArgumentError, r"pair \(h, c\)"),
+    (lambda: step(nn.LSTMCell, phix.ones([2, 3])), ShapeError, r"h must be \[2, 3\] beside x"),
+    (lambda: step(nn.LSTMCell, [phix.ones([2, 3])] * 3), ArgumentError, "found 3 entries"),
+    (lambda: step(nn.LSTMCell, 3.0), ArgumentError, r"pair \(h, c\), found float 3.0"),
+    (lambda: step(nn.LSTMCell, (phix.ones([2, 3]), phix.ones([2, 1]))), ShapeError, "c must be"),
+    (lambda: step(nn.GRUCell, phix.ones([3])), ShapeError, r"GRUCell: state must be \[2, 3\]"),
+    (lambda: step(nn.RNNCell, phix.ones([4, 3])), ShapeError, "RNNCell: state must be"),
+    (lambda: nn.RNNCell(np.ones((3, 2)), np.ones((3, 3)), np.ones(1))(np.ones((2, 2))), ShapeError,
+     "RNNCell: a bias must be"),
     (lambda: nn.Embedding.create(KEY, 3, 2, 5), ArgumentError, "padding_idx 5"),
     (lambda: nn.Sequential.create(3), ArgumentError, "layers and functions"),
     (lambda: nn.module(3), ArgumentError, "takes a class"),

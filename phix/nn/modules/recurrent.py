@@ -6,8 +6,10 @@ import dataclasses
 from typing import Any, ClassVar, TypeVar
 
 from phix import ops, random
+from phix.core import dims as dm
 from phix.core.annotations import DTypeLike
-from phix.core.errors import ArgumentError, ShapeError
+from phix.core.errors import ArgumentError, ShapeError, described
+from phix.core.expectations import expect_dims
 from phix.core.given import at_least, takes
 from phix.core.tensor import TensorLike
 from phix.nn.activations import as_tensor
@@ -51,14 +53,45 @@ class _Cell:
 
     def _sums(self, x: Any, h: Any) -> tuple[Any, Any]:
         """What comes of the input and of the state, for all gates."""
-        new = ops.matmul(x, self.weight_ih, False, True)
-        old = ops.matmul(h, self.weight_hh, False, True)
-        if self.bias_ih is None:
-            return new, old
-        return new + self.bias_ih, old + self.bias_hh
+        name = type(self).__name__
+        new = _product(name, x, self.weight_ih, self.bias_ih)
+        return new, _product(name, h, self.weight_hh, self.bias_hh)
 
-    def _state(self, x: Any) -> Any:
-        return ops.full([*x.shape[:-1], self.hidden_size], 0.0, x.dtype)
+    def _state(self, x: Any, state: Any, part: str = "state") -> Any:
+        """What is given for the state, or zeros, of the shape that goes with x."""
+        dims = (*x.shape[:-1], self.hidden_size)
+        if state is None:
+            return ops.full(dims, 0.0, x.dtype)
+        found = as_tensor(state)
+        refusal = (
+            f"{type(self).__name__}: {part} must be {dm.shape_text(dims)} beside x {x.meta}, found "
+            f"{found.meta}"
+        )
+        return expect_dims(found, refusal, dims)
+
+
+def _product(name: str, x: Any, weight: Any, bias: Any) -> Any:
+    out = ops.matmul(x, weight, False, True)
+    if bias is None:
+        return out
+    found, rows = as_tensor(bias), out.meta.dims[-1:]
+    refusal = (
+        f"{name}: a bias must be {dm.shape_text(rows)}, one a row of weights, found {found.meta}"
+    )
+    return out + expect_dims(found, refusal, rows)
+
+
+def _pair(name: str, state: Any) -> tuple[Any, Any]:
+    """The two parts of the state of an LSTM: a tuple or a list, or what is stacked."""
+    try:
+        parts = tuple(state)
+    except Exception:  # whatever the value answers
+        raise ArgumentError(
+            f"{name}: state must be a pair (h, c), found {described(state)}"
+        ) from None
+    if len(parts) != 2:
+        raise ArgumentError(f"{name}: state must be a pair (h, c), found {len(parts)} entries")
+    return parts[0], parts[1]
 
 
 @module
@@ -77,7 +110,7 @@ class RNNCell(_Cell):
     def __call__(self, x: TensorLike, state: Any = None) -> Any:
         """[..., in] and the state [..., hidden], zeros if None -> the new state."""
         given = as_tensor(x)
-        new, old = self._sums(given, self._state(given) if state is None else state)
+        new, old = self._sums(given, self._state(given, state))
         return ops.tanh(new + old)
 
 
@@ -97,7 +130,7 @@ class GRUCell(_Cell):
     def __call__(self, x: TensorLike, state: Any = None) -> Any:
         """[..., in] and the state [..., hidden], zeros if None -> the new state."""
         given = as_tensor(x)
-        h = self._state(given) if state is None else as_tensor(state)
+        h = self._state(given, state)
         new, old = self._sums(given, h)
         new_r, new_z, new_n = ops.split_with_num(new, 3, -1)
         old_r, old_z, old_n = ops.split_with_num(old, 3, -1)
@@ -123,7 +156,8 @@ class LSTMCell(_Cell):
     def __call__(self, x: TensorLike, state: Any = None) -> Any:
         """[..., in] and the state (h, c), zeros if None -> the new state."""
         given = as_tensor(x)
-        h, c = (self._state(given),) * 2 if state is None else map(as_tensor, state)
+        first, second = (None, None) if state is None else _pair("LSTMCell", state)
+        h, c = self._state(given, first, "h"), self._state(given, second, "c")
         new, old = self._sums(given, h)
         i, f, g, o = ops.split_with_num(new + old, 4, -1)
         c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
@@ -186,9 +220,7 @@ class _Layers:
             zeros = ops.full([rows, given.shape[0], hidden], 0.0, given.dtype)
             states = [zeros] * count
         else:
-            states = list(state) if count == 2 else [state]
-        if len(states) != count:
-            raise ArgumentError(f"{name}: state must be a pair (h, c), found {len(states)} entries")
+            states = list(_pair(name, state)) if count == 2 else [state]
         out, _, last = ops.rnn(
             ops.transpose(given, [1, 0, 2]), states, list(self.weights), lengths,
             ops.full((2,), 0, "uint32"), 0.0, self.bidirectional, int(self.weights[0].shape[1]),
