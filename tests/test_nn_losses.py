@@ -278,6 +278,11 @@ def test_an_element_that_does_not_count_may_hold_anything(bad: float) -> None:
 
 
 X, Y = np.zeros((4, 5)), np.array([0, 4, 2, 1])
+Q = np.full(5, 0.5)
+OF_ANY_SIZE = phix.jit(
+    lambda q, w: F.binary_cross_entropy(q, 1.0, w),
+    input_spec=[phix.spec(["n"], "float64"), phix.spec(["k"], "float64")],
+)
 BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
     (lambda: F.cross_entropy(X, Y * 0, [1.0, 2.0]), ShapeError, r"weight.*class, \[5\], found"),
     (lambda: F.cross_entropy(X, Y, np.ones(9)), ShapeError, "each class"),
@@ -288,8 +293,16 @@ BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
     (lambda: F.nll_loss(X[:, :, None], Y), ShapeError, "nll_loss: label has the shape"),
     (lambda: F.cross_entropy(X, Y, label_smoothing=1.5), ArgumentError, "from 0 to 1, found 1.5"),
     (lambda: F.cross_entropy(X, Y, label_smoothing=-1.0), ArgumentError, "from 0 to 1"),
+    (lambda: F.cross_entropy(X, Y, label_smoothing=np.float32(1.5)), ArgumentError, "from 0 to 1"),
+    (lambda: F.smooth_l1_loss(X, X, delta=np.float32(-1.0)), ArgumentError, "above 0"),
     (lambda: F.smooth_l1_loss(X, X, delta=0.0), ArgumentError, "above 0, found 0.0; write l1_loss"),
     (lambda: F.binary_cross_entropy(X, X[0]), ShapeError, "shape of the input"),
+    (lambda: F.binary_cross_entropy(Q, Q, Q[:, None]), ShapeError, r"weight broadcasts to \[5\]"),
+    (lambda: F.binary_cross_entropy(Q[:1], Q[:1], Q), ShapeError, r"weight broadcasts to \[1\]"),
+    (lambda: phix.jit(F.binary_cross_entropy_with_logits)(Q, Q, Q[:, None]), ShapeError, "weight"),
+    (lambda: F.binary_cross_entropy_with_logits(Q, Q, None, "none", Q[:, None]), ShapeError,
+     r"pos_weight broadcasts to \[5\]"),
+    (lambda: OF_ANY_SIZE(Q, np.ones(3)), ShapeError, "weight broadcasts to"),
     (lambda: F.binary_cross_entropy_with_logits(X[:, :1], X[:, 0]), ShapeError, "reshape it"),
 ]  # fmt: skip
 
@@ -299,6 +312,20 @@ def test_bad_calls_are_refused(number: int) -> None:
     call, error, text = BAD[number]
     with pytest.raises(error, match=text):
         call()
+
+
+def test_weights_of_elements_broadcast_to_the_loss() -> None:
+    q, y = floats(3, 4, low=0.1, high=0.9), floats(3, 4, low=0.0, high=1.0)
+    plain = -(y * np.log(q) + (1 - y) * np.log1p(-q))
+    for shape in ([3, 4], [4], [3, 1], [1, 1], [1], []):
+        w = np.asarray(floats(*shape, low=0.5, high=2.0))
+        close(F.binary_cross_entropy(q, y, w, "none"), plain * w)
+        close(F.binary_cross_entropy_with_logits(sp.logit(q), y, w, "none"), plain * w)
+        positive = -(w * y * np.log(q) + (1 - y) * np.log1p(-q))
+        close(F.binary_cross_entropy_with_logits(sp.logit(q), y, None, "none", w), positive)
+    for n in (1, 3):
+        ones = np.ones(n)
+        close(OF_ANY_SIZE(ones * 0.5, ones * 2), 2 * np.log(2))
 
 
 def test_one_label_for_all_elements() -> None:

@@ -40,6 +40,15 @@ def expect_none_of_one(x: Any, refusal: str, *sizes: DimLike) -> Any:
     return expect(x, refusal, *[(d - 1) * (d - 1) - 1 for d in sizes])
 
 
+def expect_within(x: Any, refusal: str, dims: Shape) -> Any:
+    """As :func:`expect`, for a tensor that broadcasts to those dims and does not widen them."""
+    have = x.meta.dims
+    if len(have) > len(dims):
+        raise ShapeError(refusal)
+    pairs = [(d, n) for d, n in zip(have[::-1], dims[::-1]) if not dm.same(d, 1)]
+    return expect_equal(x, refusal, *pairs)
+
+
 def never_empty(x: Any, value: float, axes: Sequence[int]) -> Any:
     """``x`` with one more slice of ``value`` behind each of the axes that may hold nothing: what a
     reduction gives of the value alone, it gives there."""

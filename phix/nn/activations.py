@@ -16,9 +16,14 @@ def as_tensor(x: Any) -> Any:
     return x if isinstance(x, TensorBase) else owned_tensor(x)
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, Python's or NumPy's; what a tensor is may be known later."""
+    return not isinstance(value, TensorBase)
+
+
 def is_zero(number: Any) -> bool:
-    """Whether a number is known to be 0; what a tensor is may be known later, or differ."""
-    return not isinstance(number, TensorBase) and number == 0
+    """Whether a number is known to be 0."""
+    return is_number(number) and number == 0
 
 
 def relu(x: TensorLike) -> Tensor:

@@ -10,6 +10,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.annotations import FloatLike
 from phix.core.errors import ArgumentError, ShapeError
+from phix.core.expectations import expect_within
 from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor, is_zero
@@ -48,7 +49,7 @@ def scaled_dot_product_attention(
         [n, queries, heads, size of value]; a query that sees no key gives NaN.
 
     Raises:
-        ShapeError: an input without 4 axes, or heads that do not fit.
+        ShapeError: an input without 4 axes, or heads or a mask that do not fit.
         ArgumentError: attn_mask beside is_causal, or no key for the dropout.
 
     >>> import phix
@@ -110,5 +111,10 @@ def _masked(scores: Any, mask: TensorLike | None, is_causal: bool) -> Any:
         )
     if mask is None:
         return scores
-    seen = as_tensor(mask)
+    seen, dims = as_tensor(mask), scores.meta.dims
+    refusal = (
+        "scaled_dot_product_attention: attn_mask broadcasts to [n, heads, queries, keys], "
+        f"{dm.shape_text(dims)}, found {seen.meta}"
+    )
+    seen = expect_within(seen, refusal, dims)
     return ops.where(seen, scores, float("-inf")) if seen.dtype == dt.bool_ else scores + seen

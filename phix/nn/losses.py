@@ -9,11 +9,11 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.annotations import FloatLike
 from phix.core.errors import ArgumentError, ShapeError
-from phix.core.expectations import expect, expect_dims
+from phix.core.expectations import expect, expect_dims, expect_within
 from phix.core.given import takes
 from phix.core.index_ranges import IndexRange, as_int64, check
 from phix.core.tensor import Tensor, TensorLike
-from phix.nn.activations import as_tensor, is_zero
+from phix.nn.activations import as_tensor, is_number, is_zero
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -32,11 +32,18 @@ def _alike(name: str, input: Any, label: Any) -> Any:
     return expect_dims(y, refusal, x.meta.dims) if y.ndim else y
 
 
+def _factors(name: str, what: str, given: Any, loss: Any) -> Any:
+    """Factors of the elements of ``loss``, which they broadcast to and do not make larger."""
+    found, dims = as_tensor(given), loss.meta.dims
+    refusal = f"{name}: {what} broadcasts to {dm.shape_text(dims)}, found {found.meta}; reshape it"
+    return expect_within(found, refusal, dims)
+
+
 def _reduced(name: str, loss: Any, reduction: str, weight: Any = None) -> Any:
     """The mean, the sum or all of a loss that is multiplied by ``weight`` first."""
     _check(name, reduction)
     if weight is not None:
-        loss = loss * weight
+        loss = loss * _factors(name, "weight", weight, loss)
     if reduction == "none":
         return loss
     return ops.mean(loss) if reduction == "mean" else ops.sum(loss)
@@ -101,7 +108,7 @@ def smooth_l1_loss(
     >>> phix.nn.functional.smooth_l1_loss([1.0, 2.0], [1.0, 4.0], "none").tolist()
     [0.0, 1.5]
     """
-    if isinstance(delta, (int, float)) and not delta > 0:
+    if is_number(delta) and not float(delta) > 0:
         raise ArgumentError(f"smooth_l1_loss: delta must be above 0, found {delta}; write l1_loss")
     loss = ops.huber_loss(input, label, delta)
     return _reduced("smooth_l1_loss", loss if is_huber else loss / delta, reduction)
@@ -152,7 +159,7 @@ def binary_cross_entropy(
     Args:
         input: probabilities; a logarithm below -100 counts as -100.
         label: probabilities, of the same shape, or one for all.
-        weight: factors of the loss, before it is reduced.
+        weight: factors of the loss, before it is reduced; they broadcast to its shape.
         reduction: "mean", "sum" or "none".
 
     >>> import phix
@@ -176,9 +183,10 @@ def binary_cross_entropy_with_logits(
     Args:
         logit: any numbers.
         label: probabilities, of the same shape, or one for all.
-        weight: factors of the loss, before it is reduced.
+        weight: factors of the loss, before it is reduced; they broadcast to its shape.
         reduction: "mean", "sum" or "none".
-        pos_weight: factors of the positive part, label * log(sigmoid(logit)).
+        pos_weight: factors of the positive part, label * log(sigmoid(logit)); they broadcast to
+            its shape.
 
     >>> import phix
     >>> phix.nn.functional.binary_cross_entropy_with_logits([-1000.0], [1.0]).item()
@@ -187,7 +195,10 @@ def binary_cross_entropy_with_logits(
     target = _alike("binary_cross_entropy_with_logits", logit, label)
     of_all = None
     if pos_weight is not None:
-        of_all = 1 + (as_tensor(pos_weight) - 1) * target
+        factors = _factors(
+            "binary_cross_entropy_with_logits", "pos_weight", pos_weight, as_tensor(logit)
+        )
+        of_all = 1 + (factors - 1) * target
     loss = ops.sigmoid_cross_entropy_with_logits(logit, target, of_all)
     return _reduced("binary_cross_entropy_with_logits", loss, reduction, weight)
 
@@ -306,7 +317,7 @@ def cross_entropy(
     _check_classes("cross_entropy", scores, axis)
     if weight is not None:
         weight = _of_classes("cross_entropy", weight, scores, axis)
-    if isinstance(label_smoothing, (int, float)) and not 0 <= label_smoothing <= 1:
+    if is_number(label_smoothing) and not 0 <= label_smoothing <= 1:
         raise ArgumentError(
             f"cross_entropy: label_smoothing is a share from 0 to 1, found {label_smoothing}"
         )
