@@ -13,7 +13,7 @@ import scipy.special as sp
 import phix
 from harness.closed import check_gradient, close
 from harness.references.windows import avg_pool2d, conv2d, max_pool2d
-from phix import random
+from phix import ops, random
 
 pytestmark = pytest.mark.unoptimised
 
@@ -350,14 +350,42 @@ def test_attention_of_large_scores() -> None:
 
 # -- errors ------------------------------------------------------------------------------------
 X = np.ones((2, 3, 4, 5))
+NORM_OF_ANY_SIZE = phix.jit(
+    lambda x, w, b: F.layer_norm(x, [4, 5], w, b),
+    input_spec=[
+        phix.spec(["n", 3, 4, 5], "float64"),
+        phix.spec(["a", "b"], "float64"), phix.spec(["c", "d"], "float64"),
+    ],
+)  # fmt: skip
 ERRORS: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     "gelu": (phix.errors.PhixError, lambda: F.gelu(X, "fast")),
     "layer_norm": (phix.errors.ShapeError, lambda: F.layer_norm(X, [4])),
     "rms_norm": (phix.errors.ShapeError, lambda: F.rms_norm(X, [5], np.ones(4))),
+    "layer_norm: weight must be": (
+        phix.errors.ShapeError,
+        lambda: F.layer_norm(X, [4, 5], np.ones((5, 4))),
+    ),
+    "layer_norm: bias must be": (
+        phix.errors.ShapeError,
+        lambda: NORM_OF_ANY_SIZE(X, np.ones((4, 5)), np.ones((5, 4))),
+    ),
+    "rms_norm: weight must be": (
+        phix.errors.ShapeError,
+        lambda: F.rms_norm(X, [4, 5], np.ones((5, 4))),
+    ),
+    "attn_mask broadcasts to": (
+        phix.errors.ShapeError,
+        lambda: F.scaled_dot_product_attention(X[:1], X[:1], X[:1], np.ones((2, 4, 3, 3))),
+    ),
+    "scaled_dot_product_attention: attn_mask": (
+        phix.errors.ShapeError,
+        lambda: F.scaled_dot_product_attention(X, X, X, np.ones((1, 2, 4, 3, 3), bool)),
+    ),
     "batch_norm": (phix.errors.ShapeError, lambda: F.batch_norm(X, np.ones(4), np.ones(4))),
     "instance_norm": (phix.errors.ShapeError, lambda: F.instance_norm(np.ones(2))),
     "group_norm": (phix.errors.PhixError, lambda: F.group_norm(X, 2)),
     "linear": (phix.errors.ShapeError, lambda: F.linear(X, np.ones((4, 5)))),
+    "bias must be": (phix.errors.ShapeError, lambda: F.linear(X, np.ones((5, 4)), np.ones(1))),
     "embedding": (phix.errors.DTypeError, lambda: F.embedding(np.ones(3), np.ones((4, 2)))),
     "one_hot": (phix.errors.DTypeError, lambda: F.one_hot(np.ones(3), 4)),
     "dropout": (phix.errors.ArgumentError, lambda: F.dropout(X)),
@@ -369,6 +397,14 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     "max_pool2d": (phix.errors.PhixError, lambda: F.max_pool2d(X, 6)),
     "avg_pool2d": (phix.errors.PhixError, lambda: F.avg_pool2d(X, 2, padding=2)),
     "pad": (phix.errors.PhixError, lambda: F.pad(X, [1, 2, 3])),
+    "conv2d: padding": (
+        phix.errors.ArgumentError,
+        lambda: F.conv2d(X, np.ones((2, 3, 1, 1)), padding=[1, (2, 1)]),
+    ),
+    "divisor_override must not be 0": (
+        phix.errors.ArgumentError,
+        lambda: F.avg_pool2d(X, 2, divisor_override=0),
+    ),
 }
 
 
@@ -377,6 +413,82 @@ def test_error_names_the_function(name: str) -> None:
     error, call = ERRORS[name]
     with pytest.raises(error, match=name):
         call()
+
+
+BIASED: dict[str, tuple[Any, list[int], list[int]]] = {
+    "linear": (F.linear, [2, 3], [3, 4]),
+    "linear of one column": (F.linear, [2, 3], [3, 1]),
+    "conv2d": (F.conv2d, [1, 2, 3, 3], [4, 2, 2, 2]),
+    "conv2d of one channel": (F.conv2d, [1, 2, 3, 3], [1, 2, 2, 2]),
+    "conv2d, channels last": (
+        lambda x, w, b: F.conv2d(x, w, b, data_format="NHWC"), [1, 3, 3, 2], [4, 2, 2, 2],
+    ),
+    "conv2d_transpose": (F.conv2d_transpose, [1, 2, 3, 3], [2, 4, 2, 2]),
+    "Conv1d": (lambda x, w, b: phix.nn.Conv1d(w, b)(x), [1, 2, 3], [4, 2, 2]),
+    "ConvTranspose3d": (
+        lambda x, w, b: phix.nn.ConvTranspose3d(w, b)(x), [1, 2, 2, 2, 2], [2, 4, 1, 1, 1],
+    ),
+    "bilinear": (lambda x, w, b: ops.bilinear(x, x, w, b[None]), [2, 3], [4, 3, 3]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BIASED)
+def test_a_bias_has_a_number_for_each_channel(name: str) -> None:
+    layer, shape, filters = BIASED[name]
+    x, w = floats(*shape), floats(*filters)
+    size = 1 if "of one" in name else 4
+    wanted = layer(x, w, phix.zeros([size], "float64")).numpy()
+    close(layer(x, w, phix.ones([size], "float64")), wanted + 1)
+    known = [phix.spec(list(a), "float64") for a in (shape, filters)]
+    program = phix.jit(layer, input_spec=[*known, phix.spec(["k"], "float64")])
+    close(program(x, w, np.zeros(size)), wanted)
+    for wrong in (5 - size, 2):
+        for call in (layer, phix.jit(layer), program):
+            with pytest.raises(phix.errors.ShapeError, match="bias must be"):
+                call(x, w, phix.zeros([wrong], "float64"))
+
+
+INTS: dict[str, Callable[[], Any]] = {
+    "int64": lambda: np.int64(2),
+    "uint8": lambda: np.uint8(2),
+    "an array": lambda: np.array([2, 2]),
+    "an array without axes": lambda: np.array(2),
+    "a tensor": lambda: phix.to_tensor(2),
+    "among Python's": lambda: [2, np.int32(2)],
+}
+
+
+@pytest.mark.parametrize("name", INTS)
+def test_sizes_may_be_ints_of_numpy(name: str) -> None:
+    x, w, given = floats(1, 2, 8, 8), floats(2, 2, 2, 2), INTS[name]()
+    kernel = floats(2, 2, 3, 3)
+    for call in (
+        lambda n: F.conv2d(x, w, stride=n),
+        lambda n: F.conv2d(x, w, padding=n),
+        lambda n: F.conv2d_transpose(x, kernel, None, 3, 0, n),
+        lambda n: F.max_pool2d(x, n, n),
+        lambda n: F.avg_pool2d(x, n),
+    ):
+        np.testing.assert_array_equal(call(given).numpy(), call(2).numpy())
+    row = floats(1, 3, 2)[:, :, None]
+    shape = [1, 2] if np.size(given) == 1 else [2, 2]
+    x = np.broadcast_to(row, [1, 3, *shape])
+    layer = phix.nn.LayerNorm.create(given)
+    np.testing.assert_array_equal(layer(x).numpy(), F.layer_norm(x, shape[-np.size(given) :]))
+
+
+def test_ints_of_numpy_for_rows_and_ends() -> None:
+    rows = floats(3, 2)
+    for zero in (np.int64(0), np.array(0), phix.to_tensor(0)):
+        assert F.embedding([0, 1], rows, zero).tolist() == [[0.0, 0.0], rows[1].tolist()]
+    x = floats(2, 2, 3)
+    for ends in (np.array([1, 2]), (np.int32(1), np.int32(2)), phix.to_tensor([1, 2])):
+        for mode in ("constant", "reflect", "circular"):
+            wanted = F.pad(x, [1, 2], mode)
+            np.testing.assert_array_equal(F.pad(x, ends, mode).numpy(), wanted.numpy())
+    key = random.key(0)
+    wanted = F.dropout(x, axis=[0, 1], key=key)
+    np.testing.assert_array_equal(F.dropout(x, axis=np.array([0, 1]), key=key).numpy(), wanted)
 
 
 def test_dropout_without_a_key_says_how_to_get_one() -> None:

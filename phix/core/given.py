@@ -85,7 +85,7 @@ def list_of(kind: Kind, says: str, *others: type) -> Kind:
 
 def entries(value: Any, where: str) -> tuple[Any, ...]:
     """What a list, a tuple or a vector holds, in order; a number alone is the one entry."""
-    if isinstance(value, (int, Dim)):
+    if isinstance(value, (int, Dim)) or _is_single(value, "iu"):
         return (value,)
     try:
         if not isinstance(value, (str, bytes, dict, set, frozenset)):
@@ -93,6 +93,21 @@ def entries(value: Any, where: str) -> tuple[Any, ...]:
     except Exception:  # whatever the value answers
         pass
     raise ArgumentError(f"{where} must be an int or a list of ints, found {described(value)}")
+
+
+def sizes(value: Any, where: str) -> tuple[Any, ...]:
+    """As :func:`entries`, of what is an int or several: ints of Python's, and dims."""
+    found = entries(value, where)
+    if not all(map(_INT_LIKE.holds, found)):
+        raise ArgumentError(f"{where} must be an int or a list of ints, found {described(value)}")
+    return tuple(v if isinstance(v, Dim) else int(v) for v in found)
+
+
+def sizes_of(value: Any, where: str, count: int) -> list[Any]:
+    """As :func:`sizes`; a number alone stands for ``count`` of them."""
+    found = sizes(value, where)
+    is_alone = isinstance(value, (int, Dim)) or getattr(value, "ndim", None) == 0
+    return list(found * count if is_alone else found)
 
 
 def _is_tree_of_axes(value: Any, levels: int = 32) -> bool:

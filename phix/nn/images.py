@@ -10,8 +10,8 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.annotations import FloatLike
 from phix.core.errors import ArgumentError
-from phix.core.expectations import expect
-from phix.core.given import entries, takes
+from phix.core.expectations import expect, expect_dims
+from phix.core.given import entries, sizes, sizes_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor
 
@@ -20,7 +20,7 @@ Padding = Union[int, str, Sequence[Any]]
 
 
 def _pair(size: Size) -> list[int]:
-    return [size, size] if isinstance(size, int) else list(size)
+    return sizes_of(size, "a size of windows", 2)
 
 
 def _padding(name: str, padding: Padding, data_format: str) -> tuple[list[int], str]:
@@ -29,11 +29,9 @@ def _padding(name: str, padding: Padding, data_format: str) -> tuple[list[int], 
         if padding.upper() not in ("SAME", "VALID"):
             raise ArgumentError(f'{name}: padding is "SAME", "VALID" or ints, found {padding!r}')
         return [0, 0], padding.upper()
-    if isinstance(padding, int):
-        return [padding, padding], "EXPLICIT"
-    given = list(padding)
-    if given and not isinstance(given[0], int):
-        pairs = [list(p) for p in given]
+    given = entries(padding, f"{name}: padding")
+    if all(isinstance(p, (list, tuple)) or getattr(p, "ndim", 0) for p in given):
+        pairs = [list(sizes(p, f"{name}: padding")) for p in given]
         first = 1 if data_format == "NHWC" else 2
         spatial = pairs[first : first + 2]
         others = pairs[:first] + pairs[first + 2 :]
@@ -42,14 +40,22 @@ def _padding(name: str, padding: Padding, data_format: str) -> tuple[list[int], 
                 f"{name}: padding {padding} must have a pair for each of the 4 axes, (0, 0) for "
                 "batch and channels"
             )
-        given = [p for pair in spatial for p in pair]
-    return given, "EXPLICIT"
+        return [p for pair in spatial for p in pair], "EXPLICIT"
+    return sizes_of(padding, f"{name}: padding", 2), "EXPLICIT"
 
 
-def _add_bias(out: Any, bias: TensorLike | None, data_format: str) -> Any:
+def biased(name: str, out: Any, bias: TensorLike | None, data_format: str = "NCHW") -> Any:
+    """``out`` plus one number a channel; another size would spread over images or channels."""
     if bias is None:
         return out
-    return out + (bias if data_format == "NHWC" else ops.reshape(bias, [-1, 1, 1]))
+    found, axis = as_tensor(bias), out.ndim - 1 if data_format == "NHWC" else 1
+    channels = out.meta.dims[axis]
+    refusal = (
+        f"{name}: bias must be [{dm.dim_text(channels)}], one a channel of the result, found "
+        f"{found.meta}"
+    )
+    dims = [channels if n == axis else 1 for n in range(out.ndim)]
+    return out + ops.reshape(expect_dims(found, refusal, (channels,)), dims)
 
 
 @takes()
@@ -77,7 +83,7 @@ def conv2d(
         data_format: "NCHW" or "NHWC".
 
     Raises:
-        ShapeError, AttributeValueError: the filters do not fit.
+        ShapeError, AttributeValueError: the filters or the bias do not fit.
 
     >>> import phix
     >>> phix.nn.functional.conv2d(phix.ones([1, 1, 3, 3]), phix.ones([1, 1, 2, 2])).tolist()
@@ -87,7 +93,7 @@ def conv2d(
     out = ops.conv2d(
         x, weight, _pair(stride), paddings, algorithm, _pair(dilation), groups, data_format
     )
-    return _add_bias(out, bias, data_format)
+    return biased("conv2d", out, bias, data_format)
 
 
 @takes()
@@ -113,19 +119,23 @@ def conv2d_transpose(
         output_padding: added to the size of the result, behind.
         output_size: the size of the result, in place of output_padding.
 
+    Raises:
+        ShapeError, AttributeValueError: the filters or the bias do not fit.
+
     >>> import phix
     >>> ones = phix.ones([1, 1, 2, 2])
     >>> phix.nn.functional.conv2d_transpose(ones, ones, stride=2).shape
     (1, 1, 4, 4)
     """
     paddings, algorithm = _padding("conv2d_transpose", padding, data_format)
+    behind = _pair(output_padding)
     out = ops.conv2d_transpose(
         x, weight, _pair(stride), paddings,
-        [] if output_padding == 0 else _pair(output_padding),
+        behind if any(behind) else [],
         [] if output_size is None else _pair(output_size),
         algorithm, groups, _pair(dilation), data_format,
     )  # fmt: skip
-    return _add_bias(out, bias, data_format)
+    return biased("conv2d_transpose", out, bias, data_format)
 
 
 @takes()
@@ -189,7 +199,7 @@ def avg_pool2d(
         data_format: "NCHW" or "NHWC".
 
     Raises:
-        ArgumentError: divisor_override with ceil_mode.
+        ArgumentError: divisor_override with ceil_mode, or one of 0.
 
     >>> import phix
     >>> phix.nn.functional.avg_pool2d([[[[1.0, 2.0], [3.0, 6.0]]]], 2).tolist()
@@ -201,6 +211,8 @@ def avg_pool2d(
         return ops.avg_pool2d(
             x, kernel, strides, paddings, ceil_mode, exclusive, data_format, algorithm
         )
+    if divisor_override == 0:
+        raise ArgumentError("avg_pool2d: divisor_override must not be 0; None: by the count")
     if ceil_mode:
         raise ArgumentError(
             "avg_pool2d: divisor_override goes with ceil_mode=False alone; pad the image instead"
@@ -248,7 +260,7 @@ def pad(
     out = as_tensor(x)
     if mode not in _MODES:
         raise ArgumentError(f"pad: mode is one of {', '.join(_MODES)}, found {mode!r}")
-    given = list(entries(pad, "pad: pad"))
+    given = list(sizes(pad, "pad: pad"))
     widths = _widths(out.ndim, given, data_format, pad_from_left_axis)
     if mode == "constant":
         return ops.pad(out, [w for pair in widths for w in pair], value)

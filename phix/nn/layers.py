@@ -9,7 +9,7 @@ from phix.core import dims as dm
 from phix.core.axes import axes_of
 from phix.core.errors import ArgumentError
 from phix.core.expectations import expect
-from phix.core.given import takes
+from phix.core.given import sizes, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor, is_zero
 
@@ -60,7 +60,7 @@ def embedding(
     """
     if padding_idx is None:
         return ops.embedding(x, weight, -1, sparse)
-    table = as_tensor(weight)
+    table, padding_idx = as_tensor(weight), sizes(padding_idx, "embedding: padding_idx")[0]
     rows = table.shape[0]
     refusal = f"embedding: padding_idx {padding_idx} is outside the {dm.dim_text(rows)} rows"
     if dm.is_known(rows) and not -rows <= padding_idx < rows:
@@ -129,7 +129,7 @@ def dropout(
         return ops.dropout(whole, None, p, True, mode)
     if axis is None:
         return ops.dropout(whole, key, p, False, mode)
-    axes = axes_of(axis, whole.ndim)
+    axes = axes_of(sizes(axis, "dropout: axis"), whole.ndim)
     dims = [d if i in axes else 1 for i, d in enumerate(whole.shape)]
     kept = ops.dropout(ops.full(dims, 1, whole.dtype), key, p, False, mode)
     return ops.where(kept == 0, 0.0, whole * kept)  # 0 too where x is not finite

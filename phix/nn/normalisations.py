@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from phix import ops
+from phix.core import dims as dm
 from phix.core.annotations import FloatLike
 from phix.core.dispatch import bind
 from phix.core.errors import ArgumentError, ShapeError
-from phix.core.expectations import expect_equal
-from phix.core.given import takes
+from phix.core.expectations import expect_dims, expect_equal
+from phix.core.given import sizes, takes
 from phix.core.rules import OPS
 from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def _ending(name: str, x: Any, normalized_shape: int | Sequence[int]) -> tuple[Any, int]:
     """x, which must end in ``normalized_shape``, and where the axes of that begin."""
-    shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+    shape = list(sizes(normalized_shape, f"{name}: normalized_shape"))
     begin = x.ndim - len(shape)
     refusal = f"{name}: normalized_shape {shape} is not the end of the shape of {x.meta}"
     if not shape or begin < 0:
@@ -29,8 +30,17 @@ def _ending(name: str, x: Any, normalized_shape: int | Sequence[int]) -> tuple[A
     return expect_equal(x, refusal, *zip(x.meta.dims[begin:], shape)), begin
 
 
-def _flat(parameter: TensorLike | None) -> Any:
-    return None if parameter is None else ops.reshape(parameter, [-1])
+def _flat(name: str, what: str, parameter: TensorLike | None, rows: Any, begin: int) -> Any:
+    """A parameter as a vector: it has the last axes of ``rows``, in their order, or is one."""
+    if parameter is None:
+        return None
+    found, dims = as_tensor(parameter), rows.meta.dims[begin:]
+    if found.ndim == 1 < len(dims):
+        return found
+    refusal = (
+        f"{name}: {what} must be {dm.shape_text(dims)}, as normalized_shape, found {found.meta}"
+    )
+    return ops.reshape(expect_dims(found, refusal, dims), [-1])
 
 
 @takes()
@@ -50,14 +60,18 @@ def layer_norm(
         epsilon: added to the variance.
 
     Raises:
-        ShapeError: x does not end in normalized_shape, or weight or bias has another size.
+        ShapeError: x does not end in normalized_shape, or weight or bias has another shape.
 
     >>> import phix
     >>> phix.nn.functional.layer_norm([[1.0, 3.0]], 2, epsilon=0.0).tolist()
     [[-1.0, 1.0]]
     """
     rows, begin = _ending("layer_norm", as_tensor(x), normalized_shape)
-    return ops.layer_norm(rows, _flat(weight), _flat(bias), epsilon, begin)
+    scale, shift = (
+        _flat("layer_norm", what, p, rows, begin)
+        for what, p in (("weight", weight), ("bias", bias))
+    )
+    return ops.layer_norm(rows, scale, shift, epsilon, begin)
 
 
 @takes()
@@ -79,7 +93,7 @@ def rms_norm(
         The result, and 1 / sqrt(mean(input ** 2) + eps) in the shape of the axes before.
 
     Raises:
-        ShapeError: input does not end in normalized_shape, or weight has another size.
+        ShapeError: input does not end in normalized_shape, or weight has another shape.
 
     >>> import phix
     >>> out, inverse = phix.nn.functional.rms_norm([[3.0, 3.0]], 2, eps=0.0)
@@ -87,7 +101,7 @@ def rms_norm(
     [[1.0, 1.0]]
     """
     rows, begin = _ending("rms_norm", as_tensor(input), normalized_shape)
-    tensors = (rows, None, None, _flat(weight), None)
+    tensors = (rows, None, None, _flat("rms_norm", "weight", weight, rows, begin), None)
     out, _, inverse = bind(OPS["rms_norm"], tensors, (eps, begin, -1.0, 0, 0.0, 0.0))
     return out, inverse
 

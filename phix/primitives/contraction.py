@@ -8,6 +8,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import rules
 from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.expectations import expect_dims, expect_equal
 from phix.core.meta import MetaTensor
 from phix.core.tensor import TensorBase
 from phix.primitives import axes as ax
@@ -269,8 +270,16 @@ def bilinear(x: Any, y: Any, weight: Any, bias: Any) -> Any:
             "x [batch, m], y [batch, n] and weight [out, m, n] are asked for, found "
             f"{x.meta}, {y.meta} and {weight.meta}"
         )
+    refusal = f"x and y have as many rows, found {x.meta} and {y.meta}"
+    x = expect_equal(x, refusal, (x.meta.dims[0], y.meta.dims[0]))
     found = ops.einsum([x, weight, y], "im,kmn,in->ik")
-    return found if bias is None else found + bias
+    if bias is None:
+        return found
+    columns = weight.meta.dims[0]
+    refusal = (
+        f"bias must be [1, {dm.dim_text(columns)}] for weight {weight.meta}, found {bias.meta}"
+    )
+    return found + expect_dims(bias, refusal, (1, columns))
 
 
 @rules.normalize("cross")

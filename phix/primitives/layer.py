@@ -9,6 +9,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
+from phix.core.expectations import expect_dims
 from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.core.selected_rows import SelectedRows
@@ -23,7 +24,14 @@ def linear(x: Any, weight: Any, bias: Any) -> Any:
     if weight.ndim != 2:
         raise ShapeError(f"weight must be [in, out], found {weight.meta}; use matmul")
     out = ops.matmul(x, weight)
-    return out if bias is None else out + bias
+    return out if bias is None else _biased(out, bias)
+
+
+def _biased(out: Any, bias: Any) -> Any:
+    """``out`` plus one number a column; another size would spread over rows or columns."""
+    columns = out.meta.dims[-1]
+    refusal = f"bias must be [{dm.dim_text(columns)}], one a column of weight, found {bias.meta}"
+    return out + expect_dims(bias, refusal, (columns,))
 
 
 @rules.decompose("linear_v2")

@@ -14,6 +14,7 @@ from phix.core.errors import ArgumentError, ShapeError, described
 from phix.core.given import at_least, is_int, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor
+from phix.nn.images import biased
 from phix.nn.modules.base import drawn, module, static
 
 Size = Union[int, Sequence[int]]
@@ -99,10 +100,7 @@ class _Convolution:
                 f"{type(self).__name__}: x has {self.rank + 2} axes, [n, channels, ...], found "
                 f"{tensor.meta}"
             )
-        out = _convolved(tensor, self)
-        if self.bias is None:
-            return out
-        return out + ops.reshape(self.bias, [-1] + [1] * self.rank)
+        return biased(type(self).__name__, _convolved(tensor, self), self.bias)
 
 
 def _convolved(x: Any, layer: Any) -> Any:

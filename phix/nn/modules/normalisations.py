@@ -8,14 +8,10 @@ from typing import Any, NamedTuple
 from phix import ops
 from phix.core.annotations import DTypeLike
 from phix.core.errors import ArgumentError
-from phix.core.given import at_least, takes
+from phix.core.given import at_least, sizes, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.nn.modules.base import module, static
 from phix.nn.normalisations import batch_norm, group_norm, layer_norm, rms_norm
-
-
-def _shape(size: int | Sequence[int]) -> tuple[int, ...]:
-    return (size,) if isinstance(size, int) else tuple(size)
 
 
 @module
@@ -40,7 +36,7 @@ class LayerNorm:
         dtype: DTypeLike = float,
     ) -> LayerNorm:
         """A layer with weights of 1 and biases of 0, of the sizes of the last axes."""
-        shape = _shape(normalized_shape)
+        shape = sizes(normalized_shape, "LayerNorm: normalized_shape")
         zeros = ops.full(shape, 0.0, dtype) if bias else None
         return LayerNorm(ops.full(shape, 1.0, dtype), zeros, epsilon)
 
@@ -67,7 +63,8 @@ class RMSNorm:
         normalized_shape: int | Sequence[int], epsilon: float = 1e-5, dtype: DTypeLike = float
     ) -> RMSNorm:
         """A layer with weights of 1, of the sizes of the last axes."""
-        return RMSNorm(ops.full(_shape(normalized_shape), 1.0, dtype), epsilon)
+        shape = sizes(normalized_shape, "RMSNorm: normalized_shape")
+        return RMSNorm(ops.full(shape, 1.0, dtype), epsilon)
 
     def __call__(self, x: TensorLike) -> Tensor:
         """A tensor of the shape of x."""
