@@ -50,6 +50,14 @@ def test_slope_at_a_kink(name: str) -> None:
     np.testing.assert_allclose(slope(fn, at), wanted, rtol=1e-15)
 
 
+def test_prelu_above_0_has_no_slope_by_its_slopes() -> None:
+    x, slopes = np.array([[INF, -2.0, 3.0]]), np.array([0.5, 0.25, INF])
+    grad = phix.grad(lambda x, a: ops.sum(ops.prelu(x, a, "NCHW", "channel")), argnums=(0, 1))
+    for found in (grad(x, slopes), phix.jit(grad)(x, slopes)):
+        np.testing.assert_array_equal(np.asarray(found[0]), [[1.0, 0.25, 1.0]])
+        np.testing.assert_array_equal(np.asarray(found[1]), [0.0, -2.0, 0.0])
+
+
 @pytest.mark.parametrize("porder", [0.5, 1.5, 2, 3, 1, INF])
 def test_norm_at_0_has_gradient_0(porder: float) -> None:
     grad = phix.grad(lambda x: ops.p_norm(x, porder))(np.zeros(3))

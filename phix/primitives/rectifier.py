@@ -84,7 +84,8 @@ def _slope_dims(x: MetaTensor, data_format: str, mode: str) -> dm.Shape:
 @in_float32
 def prelu(x: Any, alpha: Any, data_format: str, mode: str) -> Any:
     slope = ops.reshape(alpha, _slope_dims(x.meta, data_format, mode))
-    return ops.where(x > 0, x, slope * x)
+    # no product with what is above 0: infinities of x or of slopes there come into no derivative
+    return ops.where(x > 0, x, slope * ops.where(x > 0, 0.0, x))
 
 
 # -- shrinkage ---------------------------------------------------------------------------------
