@@ -152,6 +152,29 @@ def test_embedding_and_its_gradient() -> None:
     assert grad.numpy().tolist() == [[1.0] * 3, [0.0] * 3, [0.0] * 3, [0.0] * 3, [1.0] * 3]
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_padding_is_a_row_however_it_is_numbered(sparse: bool) -> None:
+    rows, ids = floats(3, 2), np.array([[0, -1], [2, -3]])
+    wanted = [[rows[0], [0, 0]], [[0, 0], rows[0]]]
+
+    def look(ids: Any, rows: Any) -> Any:
+        return F.embedding(ids, rows, -1, sparse)
+
+    def of_lanes(axes: Any) -> Any:
+        return phix.vmap(look, in_axes=axes)
+
+    for call in (look, phix.jit(look), of_lanes((0, None))):
+        np.testing.assert_array_equal(call(ids, rows).numpy(), wanted)
+    both = np.stack([rows, rows])
+    np.testing.assert_array_equal(of_lanes((0, 0))(ids, both).numpy(), wanted)
+    gradient = phix.grad(lambda rows: ops.sum(look(ids, rows)))(rows)
+    dense = gradient.to_dense() if sparse else gradient
+    ones = np.ones((2, 2, 2))
+    for op in (ops.embedding_grad_dense, ops.embedding_with_scaled_gradient_grad):
+        assert np.asarray(op(ids, rows, ones, 2))[2].tolist() == [0, 0]
+    np.testing.assert_array_equal(np.asarray(dense), [[2, 2], [0, 0], [0, 0]])
+
+
 def test_one_hot() -> None:
     x = np.array([[1, 0], [3, 2]])
     assert F.one_hot(x, 5).shape == (2, 2, 5)

@@ -12,7 +12,7 @@ import scipy.special as sp
 
 import phix
 from harness.closed import check_gradient, close
-from phix.core.errors import ArgumentError, PhixError, ShapeError
+from phix.core.errors import ArgumentError, DTypeError, PhixError, ShapeError
 
 pytestmark = pytest.mark.unoptimised
 
@@ -290,6 +290,9 @@ BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
     (lambda: phix.jit(F.cross_entropy)(X, Y, np.ones(3)), ShapeError, "each class"),
     (lambda: F.cross_entropy(X, X + 0.2, [2.0], soft_label=True), ShapeError, "each class"),
     (lambda: F.nll_loss(X, Y, np.ones(4)), ShapeError, "nll_loss: weight.*each class"),
+    (lambda: F.nll_loss(X, Y * 1.0), DTypeError, "nll_loss: label holds class numbers.*cast it"),
+    (lambda: F.cross_entropy(X, Y * 1.0, label_smoothing=0.1), DTypeError, "which are ints"),
+    (lambda: F.cross_entropy(X, Y * 1.0), DTypeError, "class numbers"),
     (lambda: F.nll_loss(X[:, :, None], Y), ShapeError, "nll_loss: label has the shape"),
     (lambda: F.cross_entropy(X, Y, label_smoothing=1.5), ArgumentError, "from 0 to 1, found 1.5"),
     (lambda: F.cross_entropy(X, Y, label_smoothing=-1.0), ArgumentError, "from 0 to 1"),

@@ -8,7 +8,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.annotations import FloatLike
-from phix.core.errors import ArgumentError, ShapeError
+from phix.core.errors import ArgumentError, DTypeError, ShapeError
 from phix.core.expectations import expect, expect_dims, expect_within
 from phix.core.given import takes
 from phix.core.index_ranges import IndexRange, as_int64, check
@@ -356,6 +356,11 @@ def _class_numbers(
     """Labels that are classes, and which of them count: in compiled programs, where nobody looks,
     a number below the first class is the first, one behind the last the last."""
     classes = scores.shape[axis]
+    if dt.kind(number.dtype) != "int":
+        raise DTypeError(
+            f"{name}: label holds class numbers, which are ints, found {number.meta}; cast it to "
+            "int64"
+        )
     check(number, IndexRange("label", (classes,), "the classes,", False, ignore_index), name)
     number = as_int64(number)  # which holds ignore_index and the last class
     counts = number != ignore_index

@@ -14,7 +14,7 @@ from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.core.selected_rows import SelectedRows
 from phix.primitives import random as rand
-from phix.primitives.positions import masked, numbers
+from phix.primitives.positions import is_row, masked, numbers
 from phix.primitives.selected_rows import inside
 
 
@@ -63,8 +63,8 @@ def embedding(x: Any, weight: Any, padding_idx: int, sparse: bool) -> Any:
     out = ops.gather(weight, x, 0)
     if padding_idx == -1:
         return out
-    is_padding = ops.reshape(as_int64(x) == padding_idx, (*x.meta.dims, 1))
-    return ops.where(is_padding, ops.full((), 0, out.dtype), out)
+    is_padding = is_row(x, padding_idx, weight.meta.dims[0])
+    return ops.where(ops.reshape(is_padding, (*x.meta.dims, 1)), ops.full((), 0, out.dtype), out)
 
 
 @rules.kind_vjp("embedding")
@@ -79,7 +79,7 @@ def embedding_vjp(
 
     def pull(ct: Any) -> Any:
         if padding_idx != -1:
-            ct = masked(as_int64(x) != padding_idx, ct)
+            ct = masked(~is_row(x, padding_idx, height), ct)
         value = ops.reshape(ct, (rows.meta.dims[0], weight.meta.dims[1]))
         return None, SelectedRows(rows, value, height)
 
@@ -99,7 +99,7 @@ def embedding_batch(batched: Any, x: Any, weight: Any, padding_idx: int, sparse:
     )
     if padding_idx == -1:
         return out
-    return masked(ops.expand(as_int64(x) != padding_idx, dims), out)
+    return masked(ops.expand(~is_row(x, padding_idx, height), dims), out)
 
 
 @rules.normalize("one_hot")

@@ -61,6 +61,12 @@ def masked(mask: Any, x: Any) -> Any:
     return ops.where(wide, x, ops.full((), 0, x.dtype))
 
 
+def is_row(x: Any, row: Any, height: DimLike) -> Any:
+    """Where ``x`` names a row: by its number, or counted back from the end."""
+    number = as_int64(x)
+    return ops.where(number < 0, number + height, number) == row
+
+
 def to_axis(x: Any, source: int, target: int) -> Any:
     """``x`` with axis ``source`` moved to ``target``."""
     if source == target:

@@ -12,12 +12,12 @@ from phix.core import rules
 from phix.core.attrs import check_number
 from phix.core.conversion import to_tensor
 from phix.core.errors import AttributeValueError, ShapeError
-from phix.core.index_ranges import IndexRange, as_int64
+from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import check_fits
 from phix.primitives.indexing import check_index
-from phix.primitives.positions import masked, nothing, to_axis
+from phix.primitives.positions import is_row, masked, nothing, to_axis
 from phix.primitives.slicing import strided_slice_attrs, strided_slice_meta
 from phix.primitives.widening import as_dtype, widened
 
@@ -178,7 +178,7 @@ def scaled_embedding_grad(x: Any, weight: Any, out_grad: Any, padding_idx: int) 
 def _added(table: Any, index: Any, rows: Any, padding_idx: int) -> Any:
     """The table with rows added where the index says, but for those of padding_idx."""
     if padding_idx != -1:
-        rows = masked(as_int64(index) != padding_idx, rows)
+        rows = masked(~is_row(index, padding_idx, table.meta.dims[0]), rows)
     return ops.index_put(table, [index], rows, True, (), "clip")
 
 
