@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phix.core import dims as dm
+from phix.core import dtypes as dt
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Across, Builder, Value
 from phix.kernels.loops.nodes import Element
@@ -229,6 +230,7 @@ def arange(
         return sc.const(v, scalar)
 
     def flat(i: Expr) -> Element:
-        return number(start) + sc.cast(i, scalar) * number(step)
+        real = number(start) + sc.cast(i, scalar) * number(step)
+        return ir.Complex(real, sc.const(0, scalar)) if dt.is_complex(meta.dtype) else real
 
     return Value(meta.dims, meta.dtype, lambda idx: flat(idx[0]), flat, 2)
