@@ -260,6 +260,11 @@ PLAIN = """
     np.pad(u, 2, mode="mean")
     np.pad(k, 1, mode="median")
     np.pad(k, (2, 3), mode="linear_ramp")
+    np.pad(k, ((1, 3), (4, 2)), mode="linear_ramp", end_values=((5, -4), (7, 1)))
+    np.pad(n[0], (2, 3), mode="linear_ramp", end_values=(5, 0))
+    np.piecewise(k[0], [True, False, False, True], [2, 3])
+    np.piecewise(k[0], b[:2], [2, 3])
+    np.piecewise(k[0, 0], b[0], [2, 3, 4, 5])
 """
 # Made of Python's numbers alone: of phix's default float.
 MADE = """
@@ -274,6 +279,13 @@ MADE = """
     np.logspace(0, 3, 4, base=2)
     np.geomspace(1, 1000, 4)
     np.geomspace(-2, -32, 5)
+    np.geomspace(-1, 1, 5, dtype=complex)
+    np.geomspace(-1 + 0j, 1 + 0j, 5)
+    np.geomspace([1j, 2 + 1j], -1 - 3j, 4)
+    np.logspace(2, 3, 4, base=np.array([2, 3]), axis=-1)
+    np.logspace([1, 2], 3, 4, base=np.array([[2], [3]]), axis=1)
+    np.arange(4, dtype=complex)
+    np.arange(1, 7, 2, dtype=np.complex64)
     np.eye(3, 4, 1)
     np.eye(2, dtype=int)
     np.identity(3)

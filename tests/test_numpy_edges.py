@@ -591,3 +591,24 @@ def test_places_that_a_run_tells_are_the_nearest_inside() -> None:
     spec = [phix.spec([-1], "int64"), phix.spec(["n", 4], "float64")]
     of_any = phix.jit(lambda i, x: phix.numpy.unravel_index(i, x.shape), input_spec=spec)
     np.testing.assert_array_equal(np.stack(of_any(places, np.zeros((3, 4)))), np.stack(wanted))
+
+
+# -- indices and dtypes ----------------------------------------------------------------------------
+def test_indices_along_an_axis_are_ints() -> None:
+    x = phix.to_tensor(np.arange(4.0).reshape(2, 2))
+    with pytest.raises(errors.DTypeError, match=r"take_along_axis: indices are ints, found float"):
+        phix.numpy.take_along_axis(x, np.ones((2, 1)), 1)
+    with pytest.raises(errors.DTypeError, match="found bool"):
+        np.take_along_axis(x, x > 0, 1)
+
+
+def test_dtypes_may_be_numpys_own_classes() -> None:
+    for pair in ((np.int32, np.int64), (np.float64, np.float32)):
+        assert phix.numpy.can_cast(*pair) == np.can_cast(*pair)
+    assert phix.numpy.can_cast(np.ones(2, np.int16), np.float32)
+
+
+def test_slopes_of_quantiles_beside_numbers_that_are_none() -> None:
+    a = np.array([[10.0, np.nan, 4.0], [3.0, 2.0, 1.0]])
+    slope = phix.grad(lambda q: phix.numpy.nanquantile(a, q, axis=0).sum())(np.float64(0.5))
+    assert slope.item() == 10.0  # the middle column has one number

@@ -22,7 +22,7 @@ from phix.array_functions.numpy_arguments import with_dtype as cast
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.axes import axes_of, axis_of
-from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
 from phix.core.expectations import expect, expect_none_of_one
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.places import as_place
@@ -347,6 +347,8 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     if axis is None:
         x, axis = ops.reshape(x, [-1]), 0
     at, number = axis_of(axis, x.ndim), tensor(indices)
+    if dt.kind(number.dtype) != "int":
+        raise DTypeError(f"take_along_axis: indices are ints, found {number.meta}; cast them")
     number = ops.where(number < 0, number + x.shape[at], number)
     return ops.take_along_axis(x, number, at)
 

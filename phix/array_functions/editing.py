@@ -239,10 +239,19 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     return concatenate([p for p in whole if p is not None])
 
 
+def _conditions(x: Any, condlist: Any) -> Sequence[Any]:
+    """What is listed, the rows of an array of more axes than x, or one condition as it is."""
+    if isinstance(condlist, (list, tuple)):
+        is_one = x.ndim and condlist and isinstance(condlist[0], (bool, int, np.bool_))
+        return [condlist] if is_one else condlist
+    if np.ndim(condlist) > x.ndim:
+        return [condlist[i] for i in range(len(condlist))]
+    return [condlist]
+
+
 def piecewise_of(x: Any, condlist: Any, values: Sequence[Any]) -> Any:
     """Of the last condition that holds the value, 0 where none does; one more is for that."""
-    conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
-    conditions = [tensor(c) != 0 for c in conditions]
+    conditions = [tensor(c) != 0 for c in _conditions(x, condlist)]
     found = ops.full_like(x, 0)
     if len(values) == len(conditions) + 1:
         found = ops.expand(tensor(values[-1]).astype(x.dtype), x.shape)

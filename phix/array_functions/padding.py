@@ -86,10 +86,12 @@ def _block(x: Any, axis: int, value: Any, count: int) -> Any:
 def _ramp(x: Any, axis: int, edge: Any, end: Any, count: int, is_before: bool) -> Any:
     """From the value at the end to before the edge, in equal steps."""
     wide = x.dtype if dt.is_differentiable(x.dtype) else dt.float64
-    way = ops.arange(0, count, 1, dt.int64).astype(wide) / max(count, 1)
-    way = ops.reshape(way if is_before else ops.flip(way, [0]),
-                      [-1 if i == axis else 1 for i in range(x.ndim)])  # fmt: skip
-    found = end.astype(wide) * (1 - way) + edge.astype(wide) * way
+    step = ops.arange(0, count, 1, dt.int64).astype(wide)
+    step = ops.reshape(step if is_before else ops.flip(step, [0]),
+                       [-1 if i == axis else 1 for i in range(x.ndim)])  # fmt: skip
+    end = end.astype(wide)
+    # a distance of whole numbers is exact: what a floor is taken of is not just below one
+    found = end + step * ((edge.astype(wide) - end) / max(count, 1))
     return (found if wide == x.dtype else ops.floor(found)).astype(x.dtype)
 
 

@@ -110,7 +110,8 @@ def _at(rows: Any, place: Any) -> Any:
     low = ops.take_along_axis(rows, below.astype(dt.int64), axis)
     high = ops.take_along_axis(rows, ops.minimum(below + 1, last).astype(dt.int64), axis)
     has_end = ops.logical_or(ops.isinf(low), ops.isinf(high))
-    step = ops.where(has_end, 0.0, high - low)
+    is_on_last = ops.logical_and(ops.isnan(high), way == 0)  # of those that are no NaN
+    step = ops.where(has_end | is_on_last, 0.0, high - low)
     between = ops.where(way < 0.5, low + step * way, high - step * (1 - way))
     between = ops.where(has_end, low + high, between)  # what is between with an infinity
     has_no_step = ~ops.isfinite(high - low)

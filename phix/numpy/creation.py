@@ -218,11 +218,13 @@ def logspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0,
     dtype: Any = None, axis: int = 0,
 ) -> Any:  # fmt: skip
-    """base ** linspace(start, stop)."""
+    """base ** linspace(start, stop), of ends and bases that broadcast."""
     low, high, wanted = _ends(start, stop, dtype)
-    powers = linspace(low, high, num, endpoint, axis=axis)
     at = base if isinstance(base, (int, float, complex)) else tensor(base)
-    return ops.elementwise_pow(at, powers).astype(wanted)
+    if isinstance(at, TensorBase) and at.ndim > low.ndim:
+        low, high = (ops.reshape(v, [1] * (at.ndim - v.ndim) + list(v.shape)) for v in (low, high))
+    powers = linspace(low, high, num, endpoint)
+    return moveaxis(ops.elementwise_pow(at, powers).astype(wanted), 0, axis)
 
 
 def geomspace(
@@ -230,12 +232,15 @@ def geomspace(
 ) -> Any:
     """``num`` numbers from start to stop, each a constant multiple of the one before."""
     low, high, wanted = _ends(start, stop, dtype)
+    if dt.is_complex(wanted) and not dt.is_complex(low.dtype):  # from -1 to 1 round a circle
+        low, high = (v.astype(dt.complex_dtype(v.dtype)) for v in (low, high))
     if not dt.is_complex(low.dtype):
         sign = ops.where(low < 0, -1.0, 1.0)
         logs = [ops.log(v * sign) for v in (low, high)]
     else:
         sign = low / ops.abs(low)
-        logs = [ops.full_like(low, 0) + ops.log(ops.abs(low)), ops.log(high / sign)]
+        turned = high * ops.conj(sign)  # the side of the cut that NumPy's quotient is on
+        logs = [ops.full_like(low, 0) + ops.log(ops.abs(low)), ops.log(turned)]
     found = ops.exp(linspace(logs[0], logs[1], num, endpoint)) * sign
     # the ends as they are given
     place = ops.reshape(ops.arange(0, num, 1, dt.int64), (-1, *(1,) * low.ndim)) if num else None

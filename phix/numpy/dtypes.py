@@ -153,7 +153,8 @@ def promote_types(type1: Any, type2: Any, /) -> np.dtype:
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """Whether a dtype, or that of an array, may be cast so: safe is where :func:`promote_types`
     goes, no value lost."""
-    own = from_.dtype if hasattr(from_, "dtype") and hasattr(from_, "shape") else as_dtype(from_)
+    is_array = hasattr(from_, "dtype") and hasattr(from_, "shape") and not isinstance(from_, type)
+    own = from_.dtype if is_array else as_dtype(from_)
     target = as_dtype(to)
     is_stored = own in dt.STORAGE or target in dt.STORAGE
     if dt.bfloat16 in (own, target) and not is_stored and casting == "safe":
