@@ -275,6 +275,37 @@ def test_ranks_and_samples() -> None:
             np.testing.assert_array_equal(found, rest)
 
 
+def test_average_ranks_of_ints_are_of_the_default_float() -> None:
+    assert stats.rankdata([0, 2, 2]).dtype == "float32"
+    with phix.default_dtype("float64"):
+        assert stats.rankdata([0, 2, 2]).dtype == "float64"
+        assert stats.rankdata(np.ones(2, np.float32)).dtype == "float32"
+
+
+def test_frozen_distributions_are_scipys() -> None:
+    x = np.linspace(0.1, 0.9, 5)
+    for name, shapes, given in (
+        ("norm", (1.0,), {"scale": 2.0}), ("expon", (), {}), ("beta", (2.0, 3.0), {"loc": 0.1}),
+        ("gamma", (), {"a": 0.7, "scale": x}),
+    ):  # fmt: skip
+        found, want = (getattr(s, name)(*shapes, **given) for s in (stats, scipy.stats))
+        for key in ("pdf", "logpdf", "cdf", "sf"):
+            np.testing.assert_allclose(getattr(found, key)(x), getattr(want, key)(x), rtol=1e-12)
+    cov = [[2.0, 0.3], [0.3, 0.5]]
+    found, want = (s.multivariate_normal(cov=cov, mean=[1, 0]) for s in (stats, scipy.stats))
+    np.testing.assert_allclose(found.logpdf([0.5, 2.0]), want.logpdf([0.5, 2.0]), rtol=1e-6)
+    slope = phix.jit(phix.grad(lambda m: stats.norm(m, 2.0).logpdf(1.0)))(0.5)
+    assert slope.item() == 0.125
+    assert "ppf" in dir(stats.norm(1.0)) and repr(stats.norm()) == "phix.scipy.stats.norm, frozen"
+    for wrong, message in (
+        (lambda: stats.beta(2.0), r"beta: missing a required argument: 'b'; cdf takes \(x, a, b"),
+        (lambda: stats.norm(mean=1), "norm: got an unexpected keyword argument 'mean'"),
+        (lambda: stats.norm(1.0).pdf(), "frozen: pdf takes one argument, 0 arguments found"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            wrong()
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"norm\.pdf.*write pdf\(x, loc=0, scale=1\)"):
         stats.norm.pdf()

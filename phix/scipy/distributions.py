@@ -76,6 +76,15 @@ class Distribution:
     def __repr__(self) -> str:
         return f"phix.scipy.stats.{self._name}"
 
+    def __call__(self, *shapes: Any, **given: Any) -> Frozen:
+        """The distribution of given shapes, loc and scale, whose functions take the rest.
+
+        >>> import phix
+        >>> phix.scipy.stats.expon(scale=2.0).sf(0.0).item()
+        1.0
+        """
+        return Frozen(self, shapes, given)
+
     def __getattr__(self, key: str) -> Any:
         if key.startswith("_"):
             raise AttributeError(key)
@@ -83,6 +92,44 @@ class Distribution:
         if key == "rvs":
             offered += "; draws are functions of a key: phix.random"
         raise AttributeError(f"phix.scipy.stats.{self._name} has no {key!r}; it has {offered}")
+
+
+class Frozen:
+    """A distribution with its shapes, loc and scale, whose functions take the first argument alone.
+
+    >>> import phix
+    >>> phix.scipy.stats.norm(1.0, scale=2.0).cdf(1.0).item()
+    0.5
+    """
+
+    def __init__(self, whole: Distribution, shapes: tuple[Any, ...], given: dict[str, Any]) -> None:
+        self._whole, self._shapes, self._given = whole, shapes, given
+        name = dir(whole)[0]
+        signature = inspect.signature(getattr(whole, name))
+        try:
+            signature.bind(None, *shapes, **given)
+        except TypeError as error:
+            raise ArgumentError(f"{whole!r}: {error}; {name} takes {signature}") from None
+
+    def __dir__(self) -> list[str]:
+        return dir(self._whole)
+
+    def __repr__(self) -> str:
+        return f"{self._whole!r}, frozen"
+
+    def __getattr__(self, key: str) -> Any:
+        function = getattr(self._whole, key)
+
+        def called(*args: Any) -> Any:
+            if len(args) != 1:
+                found = f"{len(args)} arguments found"
+                raise ArgumentError(
+                    f"{self!r}: {key} takes one argument, {found}; the rest is frozen"
+                )
+            return function(*args, *self._shapes, **self._given)
+
+        called.__name__, called.__qualname__, called.__doc__ = key, key, function.__doc__
+        return called
 
 
 def public(

@@ -42,8 +42,9 @@ def _around(ordered: Any, x: Any) -> tuple[Any, Any]:
 def rankdata(a: TensorLike, method: str = "average", *, axis: int | None = None) -> Any:
     """The ranks of numbers, from 1 on, of all in order or along an axis.
 
-    ``method`` says what equal ones get: their ranks' "average" (float32, float64 of float64), the
-    "min" or "max" of them; all the next one, "dense"; or each its own in order, "ordinal" (int64).
+    ``method`` says what equal ones get: their ranks' "average" (float32, float64 of float64, the
+    default float of ints), the "min" or "max" of them; all the next one, "dense"; or each its own
+    in order, "ordinal" (int64).
     A NaN makes all averages along the axis NaN; ints have none, and rank it last.
 
     >>> import phix
@@ -62,7 +63,9 @@ def rankdata(a: TensorLike, method: str = "average", *, axis: int | None = None)
         below, up_to = _around(ordered, x)
         ranks = below + 1 if method == "min" else up_to
         if method == "average":
-            wide = "float64" if x.dtype == "float64" else "float32"
+            wide = dt.float64 if x.dtype == dt.float64 else dt.float32
+            if not dt.is_float(x.dtype):
+                wide = dt.default_float()
             ranks = (ops.cast(below + 1, wide) + ops.cast(up_to, wide)) * 0.5
             if dt.is_float(x.dtype):
                 ranks = ops.where(ops.any(ops.isnan(x), -1, True), math.nan, ranks)
