@@ -359,3 +359,11 @@ def test_bad_input_is_refused(call: Function, error: type[PhixError], says: str)
 def test_examples_run(module: Any) -> None:
     found = doctest.testmod(module)
     assert found.attempted and not found.failed
+
+
+def test_fourier_transforms_of_scipys_module() -> None:
+    x = np.random.default_rng(3).standard_normal((4, 6))
+    for name in ("fft", "rfft", "fft2", "ifftn", "fftshift"):
+        found, want = (getattr(m, name)(x) for m in (phix.scipy.fft, scipy.fft))
+        np.testing.assert_allclose(found, want, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(phix.scipy.fft.rfftfreq(5, 0.5), scipy.fft.rfftfreq(5, 0.5), 1e-6)

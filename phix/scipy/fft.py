@@ -1,4 +1,4 @@
-"""Cosine transforms under SciPy's names, by Fourier transforms: n log n steps.
+"""Transforms under SciPy's names: Fourier's, see :mod:`phix.fft`, and by these those of cosines.
 
 With n points, and sums over j from 0 to n - 1:
 
@@ -19,13 +19,34 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from phix import fft, ops
+from phix import fft as fourier
+from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ShapeError
 from phix.core.faces import face
 from phix.core.given import NONE, between, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
+from phix.fft import (
+    fft,
+    fft2,
+    fftfreq,
+    fftn,
+    fftshift,
+    hfft,
+    ifft,
+    ifft2,
+    ifftn,
+    ifftshift,
+    ihfft,
+    irfft,
+    irfft2,
+    irfftn,
+    rfft,
+    rfft2,
+    rfftfreq,
+    rfftn,
+)
 from phix.fft.arguments import Axes, Sizes, fitted, one_size, prepared
 from phix.scipy.ranks import with_axis_at
 
@@ -44,13 +65,13 @@ def _turn(n: Any, count: Any, real: Any, offset: float = 0.0) -> Any:
 def _first(x: Any, n: Any) -> Any:
     """Of type 1: what is mirrored at both ends has a real transform."""
     inner = _padded(x, -1, -1)  # unlike a slice, refuses one point where n was not known
-    return ops.real(fft.rfft(ops.concat([x, ops.flip(inner, [-1])], -1)))
+    return ops.real(fourier.rfft(ops.concat([x, ops.flip(inner, [-1])], -1)))
 
 
 def _second(x: Any, n: Any) -> Any:
     """Of type 2: even points, then odd ones backwards, have a transform that is it turned."""
     order = ops.concat([x[..., ::2], ops.flip(x[..., 1::2], [-1])], -1)
-    turned = fft.fft(order) * _turn(n, n, x.dtype)
+    turned = fourier.fft(order) * _turn(n, n, x.dtype)
     return 2.0 * ops.real(turned)
 
 
@@ -59,7 +80,7 @@ def _third(x: Any, n: Any) -> Any:
     half = n // 2 + 1
     mirrored = _padded(ops.flip(x[..., 1:], [-1]), 1, 0)  # x_(n-k), with no x_n
     points = ops.complex(x[..., :half], -mirrored[..., :half])
-    order = fft.irfft(points * ops.conj(_turn(n, half, x.dtype)), n, norm="forward")
+    order = fourier.irfft(points * ops.conj(_turn(n, half, x.dtype)), n, norm="forward")
     middle = (n + 1) // 2
     odd = _padded(ops.flip(order[..., middle:], [-1]), 0, middle - n // 2)
     pairs = ops.stack([order[..., :middle], odd], -1)
@@ -69,7 +90,7 @@ def _third(x: Any, n: Any) -> Any:
 def _fourth(x: Any, n: Any) -> Any:
     """Of type 4: of points that are turned, as many zeros behind them."""
     turned = ops.cast(x, dt.complex_dtype(x.dtype)) * _turn(n, n, x.dtype)
-    found = fft.fft(turned, 2 * n)[..., :n]
+    found = fourier.fft(turned, 2 * n)[..., :n]
     return 2.0 * ops.real(found * _turn(n, n, x.dtype, 0.5))
 
 
@@ -216,5 +237,9 @@ def idctn(
     return _cosines("idctn", x, _INVERSE[type], s, axes, _BACK[norm])
 
 
-__all__ = ["dct", "dctn", "idct", "idctn"]
+__all__ = [
+    "dct", "dctn", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "idct", "idctn", "ifft",
+    "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2",
+    "rfftfreq", "rfftn",
+]  # fmt: skip
 __dir__ = face(__all__)
