@@ -264,6 +264,10 @@ PLAIN = """
     np.pad(n[0], (2, 3), mode="linear_ramp", end_values=(5, 0))
     np.piecewise(k[0], [True, False, False, True], [2, 3])
     np.piecewise(k[0], b[:2], [2, 3])
+    np.linalg.matrix_power(b[:, :3], 3)
+    np.linalg.matrix_power(b[:, :3], 0)
+    np.linalg.matrix_power(k[:, :3], 1)
+    np.size(t, (0, 2))
     np.piecewise(k[0, 0], b[0], [2, 3, 4, 5])
 """
 # Made of Python's numbers alone: of phix's default float.

@@ -612,3 +612,37 @@ def test_slopes_of_quantiles_beside_numbers_that_are_none() -> None:
     a = np.array([[10.0, np.nan, 4.0], [3.0, 2.0, 1.0]])
     slope = phix.grad(lambda q: phix.numpy.nanquantile(a, q, axis=0).sum())(np.float64(0.5))
     assert slope.item() == 10.0  # the middle column has one number
+
+
+# -- what NumPy refuses ----------------------------------------------------------------------------
+REFUSED_THERE: dict[str, Callable[[Any, Any], Any]] = {
+    "ddof and correction": lambda np, x: np.var(x, ddof=1, correction=0),
+    "ddof and correction of a root": lambda np, x: np.std(x, ddof=2, correction=1),
+    "ddof and correction beside NaN": lambda np, x: np.nanstd(x, ddof=1, correction=0),
+    "one row of coordinates for two axes": lambda np, x: np.gradient(x, x[0]),
+    "the power of what is not square": lambda np, x: np.linalg.matrix_power(x > 0, 1),
+    "the power of a vector of ints": lambda np, x: np.linalg.matrix_power(x[0] > 0, 1),
+    "rows of a vector": lambda np, x: np.vsplit(x[0], 3),
+    "a third axis of two": lambda np, x: np.dsplit(x, 1),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_THERE)
+def test_what_numpy_refuses(name: str) -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    with pytest.raises((ValueError, TypeError, np.linalg.LinAlgError)):
+        REFUSED_THERE[name](np, x)
+    with pytest.raises(errors.PhixError):
+        REFUSED_THERE[name](phix.numpy, phix.to_tensor(x))
+
+
+def test_variances_with_a_freedom_in_fractions_keep_the_dtype() -> None:
+    x = np.array([1.0, np.nan, 4.0, 2.0], np.float32)
+    with phix.default_dtype("float64"):
+        for call in (
+            lambda np: np.nanvar(x, ddof=0.5), lambda np: np.var(x, ddof=0.5, where=x > 0),
+            lambda np: np.nanstd(x, ddof=1.5), lambda np: np.var(x, mean=x[0], ddof=0.5),
+        ):  # fmt: skip
+            found, wanted = call(phix.numpy), call(np)
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=1e-6)

@@ -194,14 +194,14 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 def matrix_power(a: Any, n: int) -> Any:
     """The n-th power of square matrices; of the inverse where n is negative."""
     x = tensor(a)
-    if dt.is_differentiable(x.dtype) or n < 1:
-        return linalg.matrix_power(x, n) if n else linalg.matrix_power(x, n).astype(x.dtype)
-    found = None
-    while n:  # of ints the product is exact
+    if dt.is_differentiable(x.dtype) or n < 0:
+        return linalg.matrix_power(x, n)
+    found = linalg.matrix_power(x, 0).astype(x.dtype)  # refuses what is not square
+    while n:  # of ints the product is exact, of bools it is `or` of `and`
         if n & 1:
-            found = x if found is None else ops.matmul(found, x)
+            found = ops.matmul(found, x).astype(x.dtype)
         n >>= 1
-        x = ops.matmul(x, x) if n else x
+        x = ops.matmul(x, x).astype(x.dtype) if n else x
     return found
 
 

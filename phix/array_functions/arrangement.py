@@ -136,8 +136,10 @@ def _parts(x: Any, at: int, ends: list[Any]) -> list[Any]:
 def _split_along(name: str, number: int) -> Function:
     def split_along(ary: Any, indices_or_sections: Any) -> list[Any]:
         """The array in equal parts along one axis, or cut at the places given."""
-        x = tensor(ary)
-        return split(x, indices_or_sections, 0 if x.ndim == 1 and number == 1 else number)
+        x, least = tensor(ary), (2, 1, 3)[number]
+        if x.ndim < least:
+            raise ShapeError(f"{name} takes {least} axes or more, found {x.meta}; write split")
+        return split(x, indices_or_sections, 0 if x.ndim == 1 else number)
 
     return titled(split_along, name, split_along.__doc__ or "")
 

@@ -25,6 +25,7 @@ from phix.array_functions.selection import nonzero
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
+from phix.core.axes import axes_of
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
@@ -259,9 +260,9 @@ def isrealobj(x: Any) -> bool:
 
 
 def size(a: Any, axis: Any = None) -> Any:
-    """How many elements there are, or along an axis."""
+    """How many elements there are, or along an axis, or some."""
     x = tensor(a)
-    return x.size if axis is None else x.shape[axis]
+    return x.size if axis is None else math.prod(x.shape[i] for i in axes_of(axis, x.ndim))
 
 
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:

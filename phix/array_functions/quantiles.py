@@ -20,6 +20,7 @@ from phix.array_functions.numpy_arguments import (
 )
 from phix.array_functions.reductions import (
     counted,
+    freedom,
     in_floats,
     in_sums,
     kept,
@@ -270,7 +271,7 @@ def nanvar(
     """As var, NaN left out."""
     refuse(out=out)
     x, known = _known(a if dtype is None else in_floats("nanvar", a, dtype), where)
-    less = correction if given(correction) else ddof
+    less = freedom("nanvar", ddof, correction)
     count = counted(x, axis, keepdims, known)
     found = var(ops.where(known, x, 0.0), axis, None, None, less, keepdims, where=known, mean=mean)
     return ops.where(count - less > 0, found, math.nan)

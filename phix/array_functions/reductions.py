@@ -137,6 +137,18 @@ def mean(
     return in_ints(found, dtype)
 
 
+def freedom(name: str, ddof: Any, correction: Any) -> Any:
+    """What the count is lessened by, under one name or the other."""
+    if not given(correction):
+        return ddof
+    if isinstance(ddof, (int, float)) and ddof != 0:
+        raise ArgumentError(
+            f"{name}: ddof and correction are two names of one number, found {ddof} and "
+            f"{correction}; leave one out"
+        )
+    return correction
+
+
 def var(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
     keepdims: Any = False, *, where: Any = None, mean: Any = None, correction: Any = None,
@@ -144,7 +156,7 @@ def var(
     """The mean of abs(x - mean(x)) ** 2 along the axes, with n - ddof in the place of n."""
     refuse(out=out)
     x = in_floats("var", a, dtype)
-    less = correction if given(correction) else ddof
+    less = freedom("var", ddof, correction)
     if given(mean) or (given(where) and where is not True):
         return _var_about(x, mean, axis, less, keepdims, where)
     if dt.is_complex(x.dtype):
@@ -164,7 +176,9 @@ def _var_about(x: Any, center: Any, axis: Any, less: Any, keepdims: Any, where: 
     squares = ops.square(ops.abs(away)) if dt.is_complex(x.dtype) else away * away
     count = counted(x, axis, keepdims, True if not given(where) else where)
     total = sum(squares, axis, keepdims=keepdims, where=where)
-    return rounded(total / ops.maximum(count - less, 0), given_x)
+    free = ops.maximum(count - less, 0)
+    free = ops.cast(free, total.dtype) if dt.is_float(free.dtype) else free
+    return rounded(total / free, given_x)
 
 
 def std(

@@ -157,7 +157,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if edge_order not in (1, 2):
         raise AttributeValueError(f"gradient: edge_order is 1 or 2, found {edge_order}")
     steps = list(varargs) or [1.0]
-    steps = steps * len(axes) if len(steps) == 1 else steps
+    steps = steps * len(axes) if len(steps) == 1 and not np.ndim(steps[0]) else steps
     if len(steps) != len(axes):
         raise ArgumentError(f"gradient: {len(axes)} axes, found {len(varargs)} distances")
     for at in axes:  # of all before any: a program may take the slopes along one of them alone
