@@ -10,9 +10,17 @@ from phix.core.errors import ShapeError
 from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.scipy.continuous import beta_log_density, gamma_log_density
-from phix.scipy.distributions import Distribution, Row, distribution, widened
+from phix.scipy.distributions import (
+    Distribution,
+    Row,
+    distribution,
+    less_exp,
+    log_less,
+    widened,
+)
 from phix.scipy.entropies import floats, in_wide, xlog1py, xlogy
 from phix.scipy.gammas import betaln, gammainc, gammaincc
+from phix.scipy.incomplete_beta import betainc, betainc_above
 
 
 def _is_part(p: Any) -> Any:
@@ -52,6 +60,14 @@ def _nbinom_log_mass(k: Any, n: Any, p: Any) -> Any:
     return beta_log_density(p, n, k + 1) + ops.log(p) - ops.log(n + k)
 
 
+def _up_to(part: Any, of_all: float, k: Any, n: Any, p: Any) -> Any:
+    """The part of n draws of which more than k, or not more, are; of n itself all or none."""
+    is_last = k >= n
+    some = ops.where(is_last, ops.zeros_like(k), k)
+    rest = ops.where(is_last, ops.ones_like(n), n - some)
+    return ops.where(is_last, of_all, part(some + 1, rest, p))
+
+
 _ROWS = {
     "bernoulli": Row(
         "p", lambda p: (0.0, 1.0), _zero, _is_part, False, logpmf=_bernoulli_log_mass,
@@ -66,15 +82,20 @@ _ROWS = {
     "binom": Row(
         "n p", _up_to_count, _zero, lambda n, p: _is_count(n) & _is_part(p), False,
         logpmf=lambda k, n, p: beta_log_density(p, k + 1, n - k + 1) - ops.log(n + 1),
+        cdf=lambda k, n, p: _up_to(betainc_above, 1.0, k, n, p),
+        sf=lambda k, n, p: _up_to(betainc, 0.0, k, n, p),
     ),
     "geom": Row(
         "p", lambda p: (1.0, math.inf), lambda p: 1.0, lambda p: (p > 0) & (p <= 1), False,
         logpmf=lambda k, p: xlog1py(k - 1, -p) + ops.log(p),
         pmf=lambda k, p: p * ops.exp(xlog1py(k - 1, -p)),
+        cdf=lambda k, p: less_exp(-xlog1py(k, -p)), sf=lambda k, p: ops.exp(xlog1py(k, -p)),
+        logcdf=lambda k, p: log_less(-xlog1py(k, -p)), logsf=lambda k, p: xlog1py(k, -p),
     ),
     "nbinom": Row(
         "n p", _from_zero, _zero, lambda n, p: (n > 0) & (p > 0) & (p <= 1), False,
         logpmf=_nbinom_log_mass,
+        cdf=lambda k, n, p: betainc(n, k + 1, p), sf=lambda k, n, p: betainc_above(n, k + 1, p),
     ),
     "poisson": Row(
         "mu", _from_zero, _zero, lambda mu: mu >= 0, False,
