@@ -51,6 +51,8 @@ from phix.kernels.schedule.pipeline import Setting
 
 # Stretches that lie between what is asked for and what is worked on.
 _AHEAD = 2
+# Shorter rows have not two stretches, whatever they read.
+_LEAST_ROW = 64
 
 
 def stretches_ahead(program: LoopProgram, setting: Setting) -> None:
@@ -68,11 +70,13 @@ def stretches_ahead(program: LoopProgram, setting: Setting) -> None:
 def _is_long_work(s: Statement) -> bool:
     """Whether a loop without loops in it computes much in each turn, through a piece of something
     or so many times as is known."""
-    if not isinstance(s, For) or s.is_vector or float_operations(s) < LEAST_APART:
+    if not isinstance(s, For) or s.is_vector:
         return False
-    is_known = s.extent.fn == "const" and s.start is ir.ZERO
+    is_row = s.extent.fn == "const" and s.extent.data >= _LEAST_ROW and s.start is ir.ZERO
+    if not (is_row or s.extent is ir.PIECE_END):
+        return False
     is_plain = all(isinstance(x, (Store, Assign)) for x in s.body)  # a copy may stand beside it
-    return is_plain and (is_known or s.extent is ir.PIECE_END)
+    return is_plain and float_operations(s) >= LEAST_APART
 
 
 class _Loops:
