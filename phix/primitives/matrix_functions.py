@@ -3,6 +3,7 @@ exponential and the square root of a matrix."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -179,12 +180,15 @@ def _of_any_rank(x: Any, y: Any, rcond: Any) -> tuple[Any, Any, Any]:
 
 # -- expm ----------------------------------------------------------------------------------------
 # Coefficients of the diagonal Pade approximant of degree 13, and the norm up to which it is exact
-# to the last bit of a float64: Higham, The scaling and squaring method, 2005.
+# to the last bit of a float64: Higham, The scaling and squaring method, 2005. How far that norm may
+# be passed by matrices whose powers grow more slowly: Al-Mohy and Higham, A new scaling and
+# squaring algorithm, 2009. The logarithm of one over the first coefficient of its error, of x^27.
 _PADE = (
     64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
     10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
 )  # fmt: skip
 _PADE_NORM = 5.371920351148152
+_PADE_ERROR = math.log2(113250775606021113483283660800000000)
 _MOST_SQUARINGS = 1100  # of the largest float64
 
 
@@ -192,11 +196,19 @@ _MOST_SQUARINGS = 1100  # of the largest float64
 def expm(x: Any) -> Any:
     check_square(x)
     real = dt.real_dtype(x.dtype)
-    norm = _largest(ops.sum(ops.abs(x), [-2]))
+    norm = _norm(x)
     wanted = ops.ceil(ops.log2(ops.maximum(norm / _PADE_NORM, 1.0)))
     wanted = ops.where(ops.isfinite(norm), ops.minimum(wanted, float(_MOST_SQUARINGS)), 0.0)
-    scale = ops.elementwise_pow(ops.full((), 2, real), -wanted)
-    start = _pade(x * column(column(ops.cast(scale, x.dtype))))
+
+    def scaled(squarings: Any) -> Any:
+        scale = ops.elementwise_pow(ops.full((), 2, real), -squarings)
+        return x * column(column(ops.cast(scale, x.dtype)))
+
+    small = scaled(wanted)
+    powers = _powers(small)
+    fewer = ops.stop_gradient(_left_out(small, powers, wanted))
+    wanted = wanted - fewer
+    start = _pade(*_powers_of_fewer(scaled(wanted), powers, fewer))
     flat = ops.reshape(wanted, (dm.product(wanted.meta.dims),))
     most = ops.cast(ops.squeeze(greatest(flat), [0]), dt.int64)
     squarings = column(column(ops.cast(wanted, dt.int64)))
@@ -210,13 +222,62 @@ def expm(x: Any) -> Any:
     return looped(test, step, [ops.full((), 0, dt.int64), start], [squarings, most])[1]
 
 
-def _pade(x: Any) -> Any:
+def _norm(x: Any) -> Any:
+    """The largest sum of absolute values down a column."""
+    return _largest(ops.sum(ops.abs(x), [-2]))
+
+
+def _powers(x: Any) -> list[Any]:
+    """The second, the fourth and the sixth."""
+    x2 = ops.matmul(x, x)
+    x4 = ops.matmul(x2, x2)
+    return [x2, x4, ops.matmul(x4, x2)]
+
+
+def _left_out(x: Any, powers: list[Any], squarings: Any) -> Any:
+    """How many of the squarings that the norm asks for the powers of the matrix do not need.
+
+    Each loses digits. The error is bound by the larger of the roots that are of the norms of the
+    fourth and the sixth power, and rounding does no harm while abs(x)^27 is small enough.
+    """
+    real = squarings.dtype
+    least = 256 * float(np.finfo(real).tiny)  # smaller products are lost
+    _, *higher = powers
+    roots = [
+        ops.elementwise_pow(ops.maximum(_norm(p), least), 1 / k) for p, k in zip(higher, (4, 6))
+    ]
+    by_powers = ops.log2(_PADE_NORM / ops.maximum(*roots))
+    size = ops.abs(x)
+    sums = ops.sum(size, [-2], None, True)
+
+    def step(k: Any, sums: Any, size: Any) -> Any:
+        return [k + 1, ops.matmul(sums, size)]
+
+    start = [ops.full((), 1, dt.int64), sums]
+    far = looped(lambda k, sums, size: [k < 27], step, start, [size])[1]
+    grown = ops.log2(_largest(ops.squeeze(far, [-2])) / _largest(ops.squeeze(sums, [-2])))
+    digits = -float(np.log2(np.finfo(real).eps)) + 1
+    by_rounding = (_PADE_ERROR - digits - grown) / 26
+    most = ops.floor(ops.minimum(by_powers, by_rounding))
+    return ops.where(squarings > 0, ops.minimum(ops.maximum(most, 0.0), squarings), 0.0)
+
+
+def _powers_of_fewer(x: Any, powers: list[Any], fewer: Any) -> list[Any]:
+    """x and its powers; where squarings are left out, these are not those that are known."""
+    flat = ops.reshape(fewer, (dm.product(fewer.meta.dims),))
+    turns = ops.cast(ops.squeeze(greatest(flat), [0]) > 0, dt.int64)
+
+    def step(k: Any, x2: Any, x4: Any, x6: Any, x: Any, turns: Any) -> Any:
+        return [k + 1, *_powers(x)]
+
+    start = [ops.full((), 0, dt.int64), *powers]
+    return [x, *looped(lambda k, *rest: [k < rest[-1]], step, start, [x, turns])[1:]]
+
+
+def _pade(x: Any, x2: Any, x4: Any, x6: Any) -> Any:
     """p(-x)^-1 p(x), even and odd powers of p apart."""
     c = [v / _PADE[0] for v in _PADE]
     one = identity(x.meta.dims[-1], x.dtype)
-    x2 = ops.matmul(x, x)
-    x4 = ops.matmul(x2, x2)
-    x6 = ops.matmul(x4, x2)
     high_odd = ops.matmul(x6, c[13] * x6 + c[11] * x4 + c[9] * x2)
     high_even = ops.matmul(x6, c[12] * x6 + c[10] * x4 + c[8] * x2)
     odd = ops.matmul(x, high_odd + c[7] * x6 + c[5] * x4 + c[3] * x2 + c[1] * one)

@@ -9,7 +9,7 @@ from phix.core import dims as dm
 from phix.core import rewrites
 from phix.core.analysis import HeldVariable, Holder, MemoryAnalysis
 from phix.core.dims import Symbol
-from phix.kernels.cpu import stepwise
+from phix.kernels.cpu import sort_code, stepwise
 from phix.kernels.cpu.known import ALIGNMENT
 from phix.kernels.cpu.llvm import MOST_ON_STACK
 from phix.kernels.loops import nodes as ir
@@ -26,7 +26,12 @@ class CpuExplanation(Explanation):
     """A graph lowered for the CPU with its history."""
 
     pipeline = "cpu"
-    target = replace(CPU, calls_ranks=True, convolves_along_lines=True)
+    target = replace(
+        CPU,
+        calls_ranks=True,
+        convolves_along_lines=True,
+        sorts_by_vectors=sort_code.is_chosen,
+    )
 
     def keep_local(self, program: LoopProgram, setting: Setting) -> None:
         """See :class:`Explanation`."""
