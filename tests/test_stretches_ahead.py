@@ -14,6 +14,7 @@ import pytest
 
 import phix
 from phix import ops
+from phix.kernels.cpu import jit
 
 OFF: dict[str, Any] = {"disable": "stretches_ahead"}
 ASKED = re.compile(r"fetch\(&(\w+)\[(.*)\], (\d+)\)")
@@ -86,10 +87,11 @@ def test_rows_and_sums_ask_for_what_goes_on_behind_them() -> None:
     assert (buffer, size) == ("x0", "1024") and f"{64 * 600 - 256})" in place
     text = text_of(lambda x, b: much(x + b), x, b)
     assert "range(2)" in text and "range(512, 600)" in text
-    found = asked(lambda x: ops.sum(much(x)), array(64, 2048))
-    assert [each[::2] for each in found] == [("x0", "1024")]
-    found = asked(lambda x: ops.sum(much(x), 1), array(64, 2048))
-    assert [each[::2] for each in found] == [("x0", "1024")]
+    for axis in (None, 1):
+        found = asked(lambda x, a=axis: ops.sum(much(x), a), array(64, 2048))
+        # with narrow vectors sums go in blocks that are soon at an end
+        is_long = jit.vector_registers()[0] > 16
+        assert [each[::2] for each in found] == [("x0", "1024")] * is_long
     assert not asked(lambda x: ops.sum(much(x), 1), array(64, 2048).T)  # no run of elements
     assert not asked(lambda x, b: much(x + b), phix.spec(["n", 600]), b)
 
