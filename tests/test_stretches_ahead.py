@@ -192,3 +192,11 @@ def test_loops_with_scalars_of_their_own_stand_there_once() -> None:
     second = phix.vmap(phix.grad(phix.grad(ops.log_softmax)))
     found = phix.jit(second, input_spec=[phix.spec(["n"], "float64")])(x)
     np.testing.assert_allclose(found, 0.0 * x, atol=1e-12)
+
+
+def test_rows_at_once_and_the_rows_left_share_a_kernel() -> None:
+    x = array(5, 70_000)
+    wide = np.logaddexp.reduce(much_of_numpy(x.astype("float64")), 0)
+    found = phix.jit(lambda x: ops.logsumexp(much(x), 0))(x)
+    np.testing.assert_allclose(found, wide, rtol=1e-5)
+    assert asked(lambda x: ops.logsumexp(x, 0), x)

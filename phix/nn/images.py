@@ -13,7 +13,7 @@ from phix.core.errors import ArgumentError
 from phix.core.expectations import expect, expect_dims
 from phix.core.given import entries, sizes, sizes_of, takes
 from phix.core.tensor import Tensor, TensorLike
-from phix.nn.activations import as_tensor
+from phix.nn.activations import as_tensor, is_zero
 
 Size = Union[int, Sequence[int]]
 Padding = Union[int, str, Sequence[Any]]
@@ -211,7 +211,7 @@ def avg_pool2d(
         return ops.avg_pool2d(
             x, kernel, strides, paddings, ceil_mode, exclusive, data_format, algorithm
         )
-    if divisor_override == 0:
+    if is_zero(divisor_override):
         raise ArgumentError("avg_pool2d: divisor_override must not be 0; None: by the count")
     if ceil_mode:
         raise ArgumentError(

@@ -35,7 +35,7 @@ def _flat(name: str, what: str, parameter: TensorLike | None, rows: Any, begin: 
     if parameter is None:
         return None
     found, dims = as_tensor(parameter), rows.meta.dims[begin:]
-    if found.ndim == 1 < len(dims):
+    if found.ndim == 1:  # the op looks at its size
         return found
     refusal = (
         f"{name}: {what} must be {dm.shape_text(dims)}, as normalized_shape, found {found.meta}"

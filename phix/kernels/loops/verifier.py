@@ -401,7 +401,7 @@ def threads_stay_apart(kernel: Kernel) -> Iterator[str]:
     if kernel.shared is None or len(shared) != 1 or shared[0].kind == "independent":
         return
     loop, extent = shared[0], kernel.shared.extent
-    if extent.fn != "const" or extent.data < 2:
+    if extent.fn != "const" or extent.data < 2 or _is_in_stretches(kernel):
         return
     numbers = sorted({0, 1, extent.data // 2, extent.data - 1})
     touched = [_touched(kernel, loop, number) for number in numbers]
@@ -412,6 +412,12 @@ def threads_stay_apart(kernel: Kernel) -> Iterator[str]:
                 buffer, element = next(iter(common))
                 pair = f"iterations {numbers[k]} and {numbers[other]}"
                 yield f"{pair} of the loop that threads share meet in {buffer}[{element}]"
+
+
+def _is_in_stretches(kernel: Kernel) -> bool:
+    """Whether a piece is cut further: a loop over a part of it does not say what all of it does."""
+    roots = [e for s in ir.walk(kernel.body) for e in ir.roots(s) if e is not ir.PIECE_START]
+    return ir.PIECE_START in ir.expressions([ir.Declare(e, e) for e in roots])
 
 
 def _touched(
