@@ -77,6 +77,18 @@ def test_values_that_differ_with_nan_equal_or_apart() -> None:
             same(lambda np, z, e=equal: tuple(np.unique(z, **given, equal_nan=e)), values)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_median_between_two_elements_is_their_mean_rounded_once(dtype: str) -> None:
+    """What lies far apart on both sides of 0 has a difference that is rounded, or infinite."""
+    least, most = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
+    rows = (np.random.default_rng(5).standard_normal((200, 4)) * 100).astype(dtype)
+    rows = np.append(rows, np.array([[-most, most] * 2, [least] * 4], dtype), 0)
+    of_any_size = phix.jit(lambda x: pn.median(x, 1), input_spec=[phix.spec(["m", "n"], dtype)])
+    np.testing.assert_array_equal(of_any_size(rows), np.median(rows, 1))
+    for name in ("median", "nanmedian"):
+        same(lambda np, x, n=name: getattr(np, n)(x, axis=1), rows)
+
+
 def test_the_median_of_nothing_is_nan() -> None:
     for axis, keep in ((None, False), (0, True), (1, False)):
         for name in ("median", "nanmedian"):

@@ -97,10 +97,11 @@ _PLACES: dict[str, Function] = {
 _OF_ONE_ELEMENT = {"lower", "higher", "nearest", "inverted_cdf", "closest_observation"}
 
 
-def _at(rows: Any, place: Any) -> Any:
+def _at(rows: Any, place: Any, is_median: bool = False) -> Any:
     """What is at places between the elements of rows, counted from the nearer neighbour.
 
     On an element, too, it is on its way to the next one, on the last from that before: its slope.
+    A median between two is their mean, which is rounded once.
     """
     axis, last = rows.ndim - 1, rows.shape[-1] - 1
     below = ops.floor(place)
@@ -115,6 +116,9 @@ def _at(rows: Any, place: Any) -> Any:
     step = ops.where(has_end | is_on_last, 0.0, high - low)
     between = ops.where(way < 0.5, low + step * way, high - step * (1 - way))
     between = ops.where(has_end, low + high, between)  # what is between with an infinity
+    if is_median:
+        total = low + high
+        between = ops.where((way == 0.5) & ops.isfinite(total), 0.5 * total, between)
     has_no_step = ~ops.isfinite(high - low)
     found = ops.where(has_no_step & (way == 0), low, between)
     return ops.where(has_no_step & (way == 1), high, found)
@@ -137,7 +141,9 @@ def _result_dtype(rows: Any, q: Any, method: str) -> Any:
     return dt.promote(rows.dtype, own)
 
 
-def _quantile(name: str, doc: str, whole: int, skips_nan: bool = False) -> Function:
+def _quantile(
+    name: str, doc: str, whole: int, skips_nan: bool = False, is_median: bool = False
+) -> Function:
     """NumPy's function that counts from 0 to ``whole``."""
 
     def quantile(
@@ -153,7 +159,7 @@ def _quantile(name: str, doc: str, whole: int, skips_nan: bool = False) -> Funct
         rows, dims = _ordered(tensor(a) if method in _OF_ONE_ELEMENT else floating(a), axis)
         rows = rows.astype(_result_dtype(rows, q, method))
         asked = _fractions(name, q, whole)
-        found = _quantiles(rows, ops.reshape(asked, [-1]), method, skips_nan)
+        found = _quantiles(rows, ops.reshape(asked, [-1]), method, skips_nan, is_median)
         found = ops.transpose(found, [found.ndim - 1, *range(found.ndim - 1)])
         rest = dims if kept(keepdims) else found.shape[1:]
         return ops.reshape(found, (*asked.shape, *rest))
@@ -168,7 +174,9 @@ def _ended(rows: Any) -> Any:
     return ops.concat([rows, ops.full((*rows.shape[:-1], 1), math.nan, rows.dtype)], rows.ndim - 1)
 
 
-def _quantiles(rows: Any, q: Any, method: str, skips_nan: bool, has_middle: bool = False) -> Any:
+def _quantiles(
+    rows: Any, q: Any, method: str, skips_nan: bool, is_median: bool, has_middle: bool = False
+) -> Any:
     """The quantiles of each row, on a last axis; if has_middle, NaN of empty rows."""
     is_nan = ops.isnan(rows) if dt.is_float(rows.dtype) else None
     if skips_nan and is_nan is not None:
@@ -180,7 +188,7 @@ def _quantiles(rows: Any, q: Any, method: str, skips_nan: bool, has_middle: bool
     place = _PLACES[method](count, q)
     place = ops.where(place < 0, 0.0, ops.where(place > last, last, place))
     taken = _ended(rows) if has_middle else rows
-    found = _at(taken, ops.expand(place, (*rows.shape[:-1], q.shape[0])))
+    found = _at(taken, ops.expand(place, (*rows.shape[:-1], q.shape[0])), is_median)
     if is_nan is None:
         return found
     last_is_nan = ops.any(is_nan, [-1], True) if has_middle else is_nan[..., -1:]
@@ -189,7 +197,7 @@ def _quantiles(rows: Any, q: Any, method: str, skips_nan: bool, has_middle: bool
 
 
 def _median(name: str, doc: str, skips_nan: bool) -> Function:
-    of_half = _quantile(name, doc, 1, skips_nan)
+    of_half = _quantile(name, doc, 1, skips_nan, is_median=True)
 
     def median(
         a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False,
@@ -204,7 +212,8 @@ def _median(name: str, doc: str, skips_nan: bool) -> Function:
         if len(known) == len(sizes):
             return of_half(a, 0.5, axis, keepdims=keepdims)
         rows, dims = _ordered(x, axis, has_middle=True)
-        found = _quantiles(rows, tensor(np.array([0.5])), "linear", skips_nan, has_middle=True)
+        half = tensor(np.array([0.5]))
+        found = _quantiles(rows, half, "linear", skips_nan, is_median=True, has_middle=True)
         return ops.reshape(found, dims) if kept(keepdims) else found[..., 0]
 
     return titled(median, name, doc)
