@@ -8,7 +8,6 @@ import numpy as np
 
 from phix.core import rewrites
 from phix.kernels.cpu import jit
-from phix.kernels.cpu.fourier_call import forwarded
 from phix.kernels.cpu.level import level
 
 # What a CPU has that puts the chosen lanes of a vector side by side in one instruction.
@@ -31,7 +30,11 @@ def is_chosen(dtype: np.dtype) -> bool:
 def wrapper(library: str) -> tuple[str, str] | None:
     """LLVM text that defines one of these routines, and what it declares; None for others."""
     routine = NAMES.get(library)
-    return forwarded(library, f"phix_{library}", ARGUMENTS[routine]) if routine else None
+    if routine is None:
+        return None
+    from phix.kernels.cpu.fourier_call import forwarded
+
+    return forwarded(library, f"phix_{library}", ARGUMENTS[routine])
 
 
 def provide(name: str) -> None:
