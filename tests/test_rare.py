@@ -15,6 +15,7 @@ import phix
 import phix.numpy as pn
 from phix.core import dtypes as dt
 from phix.kernels.cpu import compiler, rare, units
+from phix.kernels.cpu.level import has_masks
 from phix.kernels.scalar import language as sc
 
 FAR = [2.0**45, 2.0**46, 1e16, 1e22, 3.0e38, -7.7e9, -1e25, float("inf"), float("nan")]
@@ -180,6 +181,34 @@ def test_a_loop_is_vectors_and_what_is_apart_stands_there_once() -> None:
     assert len(re.findall(rf"(?m)^{names.pop()}\.apart:", code)) == 1
     assert not re.search(r"(?m)^rare_\w+(\.\d+)?:", code), "what steps over it has been taken in"
     assert re.search(r"mulpd|f\w+[1-3]{3}pd|fmla\s+v", code), "the loop is vectors"
+
+
+@pytest.mark.parametrize("dtype", DIGITS)
+def test_loops_of_much_work_end_anywhere(dtype: str) -> None:
+    def f(x: Any, sin: Any = pn.sin) -> Any:
+        for k in range(4):
+            x = sin(x) * 0.5 + x * (1.0 + k)
+        return x
+
+    given = with_far_ones(11, 160, dtype)
+    alone = np.concatenate([phix.jit(f)(x) for x in given[:, None]])
+    known = np.abs(given) < 30
+    wanted = of_numpy(lambda x: f(x, np.sin), given[known])
+    np.testing.assert_allclose(alone[known], wanted.astype(dtype), rtol=0, atol=3e3 * DIGITS[dtype])
+    some = phix.jit(f, input_spec=[phix.spec(["n"], dtype)])
+    for size in (*range(71), 160):
+        np.testing.assert_array_equal(some(given[:size]), alone[:size], strict=True)
+        part = phix.jit(f)(given[160 - size :])
+        np.testing.assert_array_equal(part, alone[160 - size :], strict=True)
+
+
+@pytest.mark.skipif(not has_masks(), reason="the CPU has no masks")
+def test_loops_of_much_work_have_their_code_once() -> None:
+    def f(x: Any) -> Any:
+        return pn.tanh(pn.tanh(pn.tanh(x) + x) - x)
+
+    code = compiler.assembly(text_of(f, (1001,), dtype="float32"))
+    assert re.search(r"vfn?m\w+ps", code) and not re.search(r"vfn?m\w+s[sd]", code)
 
 
 def test_units_have_what_they_call() -> None:

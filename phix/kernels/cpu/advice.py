@@ -58,6 +58,9 @@ _LEAST_WORK = 8
 _PAIRED = range(16, 41)
 # From so many on it waits for what an element reads; see ``stretches_ahead``.
 LEAST_APART = 41
+# So many operations of all kinds take so long to compile that what is left behind whole vectors is
+# to have no code of its own; a mask costs nothing beside them.
+_LEAST_COMPILED_ONCE = 64
 
 
 def _stays_rolled(loop: ir.For) -> bool:
@@ -192,6 +195,19 @@ def _is_paired(loop: ir.For) -> bool:
     return float_operations(loop) in _PAIRED
 
 
+def _is_compiled_once(loop: ir.For) -> bool:
+    """Whether a loop does so much that the last vector should take what is left.
+
+    LLVM would take the rest in vectors of half the lanes, and one by one: all the code thrice.
+    """
+    if not has_masks() or not all(isinstance(s, (Store, ir.Declare)) for s in loop.body):
+        return False
+    if loop.extent.fn == "const" and loop.extent.data < _LEAST_ROLLED:
+        return False
+    every = ir.expressions(loop.body, usual=True)
+    return sum(1 for e in every if e.args and e.fn != "load") >= _LEAST_COMPILED_ONCE
+
+
 def float_operations(loop: ir.For) -> int:
     """How many operations on floats make what a loop stores and adds up in each turn."""
     values: list[ir.Statement] = []
@@ -282,6 +298,7 @@ def advice(loop: ir.For | ir.While) -> str:
         return ""
     rules = (
         (_is_masked, MASKED),
+        (_is_compiled_once, MASKED),
         (_stays_rolled, ROLLED),
         (_stays_apart, APART),
         (_is_paired, PAIRED),

@@ -216,7 +216,8 @@ def _stepping(name: str, title: str, kinds: list[str], flags: str, bits: str) ->
         f"define available_externally {kinds[0]} @{title}({flags} %c, {taken}) alwaysinline {{",
         "entry:",
         *(f"  %p{k} = alloca {_kept_as(kinds[k])}" for k in every),
-        f"  %mask = bitcast {flags} %c to {bits}",
+        f"  %sure = freeze {flags} %c",  # lanes past the end of a loop have no values
+        f"  %mask = bitcast {flags} %sure to {bits}",
         f"  %any = icmp ne {bits} %mask, 0",
         "  br i1 %any, label %apart, label %end, !prof !0",
         "apart:",
