@@ -12,7 +12,7 @@ import pytest
 
 import phix
 from phix import ops
-from phix.kernels.cpu import compiler, units
+from phix.kernels.cpu import compiler, fourier, jit, product, tiles, units
 
 
 def loss(x: Any, w: Any) -> Any:
@@ -60,8 +60,8 @@ def text(name: str) -> str:
 
 def defined(text: str) -> list[str]:
     """The functions of a text, without those that may stand in several units."""
-    found = re.findall(r"(?m)^define ([^@]*)@([\w.$-]+)\(.*\) (.*)\{$", text)
-    marks = {f"{mark} " for mark in (units.KERNEL, units.WRITTEN_OUT)}
+    found = re.findall(r"(?m)^define ([^@]*)@([\w.$-]+)\([^\n]*?\) (.*)\{$", text)
+    marks = {f"{n}{mark} " for mark in (units.KERNEL, units.WRITTEN_OUT) for n in ("", "noinline ")}
     return [name for kind, name, rest in found if "internal" not in kind or rest in marks]
 
 
@@ -75,6 +75,20 @@ def test_each_function_is_in_one_unit_and_units_are_of_about_one_size(name: str,
     assert any(unit.is_final for unit in found) == (name != "loops")  # whose product is short
     assert max(len(unit.text) for unit in found) < 0.8 * len(text)
     assert found == units.divided(text)
+
+
+def test_libraries_are_in_two_units() -> None:
+    for library in (
+        product.text("product", "float32", tiles.tile("float32", *jit.vector_registers())),
+        fourier.text("transform", "float64", *jit.vector_registers()),
+    ):
+        found = units.divided(library, is_final=True)
+        assert len(found) == 2 and all(unit.is_final for unit in found)
+        assert sorted(n for unit in found for n in defined(unit.text)) == sorted(defined(library))
+        assert [unit.text.count("define void @") for unit in found] == [1, 0], "what is called"
+        for unit in found:
+            compiler.parsed(unit.text)
+    assert units.divided("", is_final=True) == [units.Unit("", True)]
 
 
 def test_units_together_are_the_module(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +106,7 @@ def test_units_together_are_the_module(name: str, monkeypatch: pytest.MonkeyPatc
     several = phix.jit(PROGRAMS[name])(*args_of(name))
     assert max(made) > 1
     with monkeypatch.context() as patch:
-        patch.setattr(units, "divided", lambda text: [units.Unit(text)])
+        patch.setattr(units, "divided", lambda text, _: [units.Unit(text)])
         one = phix.jit(PROGRAMS[name])(*args_of(name))
     eager = PROGRAMS[name](*args_of(name))
     for a, b, c in zip(*map(phix.tree.leaves, (several, one, eager))):
@@ -111,7 +125,7 @@ def test_small_modules_and_such_with_variables_stay_whole(text: str) -> None:
 def test_what_is_wrong_in_one_unit_is_said(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first, *others = units.divided(text)
     wrong = others[-1].text.replace("define hidden void", "define hidden float", 1)
-    monkeypatch.setattr(units, "divided", lambda text: [first, *others[:-1], units.Unit(wrong)])
+    monkeypatch.setattr(units, "divided", lambda text, _: [first, *others[:-1], units.Unit(wrong)])
     with pytest.raises(RuntimeError, match=r"LLVM does not understand its text: .*float"):
         compiler.objects_of(text, False)
     assert not compiler.Emission.under_way

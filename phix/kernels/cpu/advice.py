@@ -61,6 +61,11 @@ LEAST_APART = 41
 # So many operations of all kinds take so long to compile that what is left behind whole vectors is
 # to have no code of its own; a mask costs nothing beside them.
 _LEAST_COMPILED_ONCE = 64
+# Bytes of elements of which a register full is no more lanes than what is computed of them has.
+_NARROWEST = 4
+
+
+_At = tuple[ir.Buffer, tuple[Expr, ...]]
 
 
 def _stays_rolled(loop: ir.For) -> bool:
@@ -195,17 +200,48 @@ def _is_paired(loop: ir.For) -> bool:
     return float_operations(loop) in _PAIRED
 
 
-def _is_compiled_once(loop: ir.For) -> bool:
-    """Whether a loop does so much that the last vector should take what is left.
+def _of_much_work(loop: ir.For) -> str:
+    """What is told of a loop that does so much that its code is to stand there once: that the last
+    vector takes what is left. Behind whole vectors, LLVM would have halves of them and single ones.
 
-    LLVM would take the rest in vectors of half the lanes, and one by one: all the code thrice.
+    Where all that comes and goes is in order, LLVM need not look for the best number of lanes.
     """
     if not has_masks() or not all(isinstance(s, (Store, ir.Declare)) for s in loop.body):
-        return False
+        return ""
     if loop.extent.fn == "const" and loop.extent.data < _LEAST_ROLLED:
-        return False
+        return ""
     every = ir.expressions(loop.body, usual=True)
-    return sum(1 for e in every if e.args and e.fn != "load") >= _LEAST_COMPILED_ONCE
+    if sum(1 for e in every if e.args and e.fn != "load") < _LEAST_COMPILED_ONCE:
+        return ""
+    return PARTLY[64 // _widest(loop)] if _is_in_order(loop) else MASKED
+
+
+def _is_in_order(loop: ir.For) -> bool:
+    """Whether iterations come to one element of a buffer after the other, and no other one there,
+    or all read the same."""
+    written, read = _places(loop)
+    buffers = {buffer for buffer, _ in written}
+    places = set(written) | {place for place in read if place[0] in buffers}
+    if loop.kind != "parallel" or len(places) > len(buffers) or _widest(loop) < _NARROWEST:
+        return False
+    return all(_comes_next(loop, *place) for place in written + read)
+
+
+def _comes_next(loop: ir.For, buffer: ir.Buffer, indices: tuple[Expr, ...]) -> bool:
+    form = linear_form(indices[0]) if len(indices) == 1 and not buffer.strided else None
+    return form is not None and form[0].get(loop.index, UNIT) == UNIT
+
+
+def _widest(loop: ir.For) -> int:
+    """The bytes of the widest element that comes or goes."""
+    written, read = _places(loop)
+    return max(buffer.dtype.itemsize for buffer, _ in written + read)
+
+
+def _places(loop: ir.For) -> tuple[list[_At], list[_At]]:
+    """What is written, and what is read."""
+    written = [(s.buffer, s.indices) for s in loop.body if isinstance(s, Store)]
+    return written, [(e.data, e.args) for e in ir.loads(loop.body)]
 
 
 def float_operations(loop: ir.For) -> int:
@@ -298,7 +334,6 @@ def advice(loop: ir.For | ir.While) -> str:
         return ""
     rules = (
         (_is_masked, MASKED),
-        (_is_compiled_once, MASKED),
         (_stays_rolled, ROLLED),
         (_stays_apart, APART),
         (_is_paired, PAIRED),
@@ -307,7 +342,11 @@ def advice(loop: ir.For | ir.While) -> str:
     )
     if loop.is_vector:
         return f", {_of_vectors(loop)}"
-    told = _across(loop) or next((told for holds, told in rules if holds(loop)), "")
+    told = (
+        _across(loop)
+        or _of_much_work(loop)
+        or next((told for holds, told in rules if holds(loop)), "")
+    )
     return told and f", {told}"
 
 

@@ -193,9 +193,14 @@ def _is_sound(module: llvm.ModuleRef) -> bool:
 
 def objects_of(text: str, is_final: bool) -> list[bytes]:
     """The machine code of a module in several object files, which are made side by side."""
-    first, *others = [units.Unit(text, True)] if is_final else units.divided(text)
+    first, *others = units.divided(text, is_final)
     begun = [Emission(unit.text, unit.is_final) for unit in others]
     return [object_of(first.text, first.is_final), *(each.result() for each in begun)]
+
+
+def begun(text: str, is_final: bool) -> list[Emission]:
+    """The object files of a module, all on their way."""
+    return [Emission(unit.text, unit.is_final) for unit in units.divided(text, is_final)]
 
 
 class Emission(threading.Thread):

@@ -57,7 +57,7 @@ _lock = stack.Lock()
 _loaded: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
 _permanent: list[Any] = []  # what holds code that all other code may call
 _provided: set[str] = set()
-_begun: dict[str, compiler.Emission] = {}
+_begun: dict[str, list[compiler.Emission]] = {}
 
 _forking = contextlib.ExitStack()
 
@@ -246,7 +246,8 @@ def _load(
     begun = _begun.pop(key, None)
     body = None if begun else disk_cache.load(key)
     if body is None:
-        body = objects.packed([begun.result()] if begun else _made(text, is_final))
+        made = [each.result() for each in begun] if begun else _made(text, is_final)
+        body = objects.packed(made)
         if isinstance(text, partial) or _is_for_all(text):
             disk_cache.save(key, body)
     _provide(calls)
@@ -277,7 +278,7 @@ def begin(text: partial[str]) -> None:
         if key not in _begun and not disk_cache.has(key):
             from phix.kernels.cpu import compiler
 
-            _begun[key] = compiler.Emission(text(), is_final=True)
+            _begun[key] = compiler.begun(text(), is_final=True)
 
 
 def _linked(body: bytes, names: tuple[str, ...]) -> tuple[Any, tuple[int, ...]]:

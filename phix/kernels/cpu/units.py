@@ -21,6 +21,8 @@ KERNEL, WRITTEN_OUT = "#0", "#4"
 _WORTH = {KERNEL: 12_000, WRITTEN_OUT: 24_000}
 _MOST = {KERNEL: 4, WRITTEN_OUT: 2}
 _LEAST_WRITTEN_OUT = 4000
+# Those of text all of which is written out, a library's: more would slow down who asks for it.
+_WORTH_OF_LIBRARY, _MOST_OF_LIBRARY = 100_000, 2
 
 _FUNCTION = re.compile(r"^define [^@]*@([\w.$-]+)\(.*?^}\n", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"@([\w.$-]+)")
@@ -43,39 +45,46 @@ class Unit:
     is_final: bool = False
 
 
-def divided(text: str) -> list[Unit]:
-    """The units of a module. It is one itself where it is small, or has variables."""
+def divided(text: str, is_final: bool = False) -> list[Unit]:
+    """The units of a module. It is one itself where it is small, or a program's with variables;
+    of a library, what names a variable stays together."""
     own, mark, late = text.partition(MARK)
     functions = {m[1]: m[0] for m in _FUNCTION.finditer(own)}
     others = _FUNCTION.sub("", own).splitlines()
     kernels, written = (_with(mark, functions) for mark in (KERNEL, WRITTEN_OUT))
-    count = _count(KERNEL, kernels)
-    apart = _count(WRITTEN_OUT, written) if _length(written) >= _LEAST_WRITTEN_OUT else 0
-    if count + apart < 2 or not all(map(_IN_EACH.match, others)):
-        return [Unit(text)]
+    bounds = (_WORTH_OF_LIBRARY, _MOST_OF_LIBRARY) if is_final else (_WORTH[KERNEL], _MOST[KERNEL])
+    count = _count(kernels, *bounds)
+    is_long = _length(written) >= _LEAST_WRITTEN_OUT
+    apart = _count(written, _WORTH[WRITTEN_OUT], _MOST[WRITTEN_OUT]) if is_long else 0
+    variables = {
+        name for line in others if not _IN_EACH.match(line) for name in _NAME.findall(line)
+    }
+    if count + apart < 2 or (variables and not is_final):
+        return [Unit(text, is_final)]
     if not apart:
         kernels |= written
-    kept = [name for name in functions if name not in kernels and name not in written]
     module = _Module(functions, others, kernels.keys() | written.keys(), mark + late)
-    first, *rest = _dealt(kernels, count, sum(len(functions[name]) for name in kept))
-    found = [Unit(module.unit(own)) for own in ([*kept, *first], *rest)]
+    kept = [n for n in functions if n not in module.apart or variables & module.calls[n]]
+    free = {name: body for name, body in kernels.items() if name not in kept}
+    first, *rest = _dealt(free, count, sum(len(functions[name]) for name in kept))
+    found = [Unit(module.unit(own), is_final) for own in ([*kept, *first], *rest)]
     return found + [Unit(module.unit(own), True) for own in _dealt(written, apart)]
 
 
 def _with(mark: str, functions: dict[str, str]) -> dict[str, str]:
     """The functions of a module's own with an attribute."""
-    end = f") {mark} {{"
+    ends = f") {mark} {{", f") noinline {mark} {{"
     each = ((n, body) for n, body in functions.items() if body.startswith(_APART))
-    return {name: body for name, body in each if body.partition("\n")[0].endswith(end)}
+    return {name: body for name, body in each if body.partition("\n")[0].endswith(ends)}
 
 
 def _length(functions: dict[str, str]) -> int:
     return sum(map(len, functions.values()))
 
 
-def _count(mark: str, functions: dict[str, str]) -> int:
+def _count(functions: dict[str, str], worth: int, most: int) -> int:
     """How many units functions are worth, one at least."""
-    return max(1, min(_MOST[mark], _length(functions) // _WORTH[mark] + 1, len(functions)))
+    return max(1, min(most, _length(functions) // worth + 1, len(functions)))
 
 
 def _dealt(functions: dict[str, str], count: int, before: int = 0) -> list[list[str]]:
