@@ -239,49 +239,88 @@ _ARGUMENTS = (
 )
 
 
-def _tile_function(kind: str, size: int, rows: int, columns: tuple[int, ...], is_low: bool) -> str:
+def _tile_function(kind: str, size: int, rows: int, columns: tuple[int, ...], tile: Tile) -> str:
     """``to = a b``, or that added to it: ``depth`` columns of a panel a by rows of a panel b.
 
-    With ``%goes_on`` the sums begin with what ``to`` holds, where whole tiles can be read.
+    With ``%goes_on`` the sums begin with what ``to`` holds, where whole tiles can be read. In the
+    largest tile, rows of a that are packed, next to each other, have a loop of their own: where
+    each of them is takes as many instructions as half of the sums otherwise.
     """
     t = Text(kind, size)
     starts = [sum(columns[:c]) for c in range(len(columns))]
     # of sums of two lengths LLVM leaves some in memory, where registers are few
-    held = [columns[0]] * len(columns) if is_low else columns
-    vectors = [f"<{lanes} x {kind}>" for lanes in held]
+    held = [columns[0]] * len(columns) if tile.is_low else list(columns)
     offsets = [t.op("mul nsw", "%row", r) for r in range(rows)]
     _ask_for(t, rows, sum(columns))
     cells = list(product(range(rows), range(len(columns))))
-    t.put("br i1 %goes_on, label %old, label %test")
+    kinds = {(r, c): f"<{held[c]} x {kind}>" for r, c in cells}
+    t.put("br i1 %goes_on, label %old, label %begin")
     t.lines.append("old:")
     before = {}
     for r, c in cells:
         old = t.load(t.at("%to", t.op("mul nsw", "%lead", r), starts[c]), columns[c])
         before[r, c] = _resized(t, old, columns[c], held[c])
-    t.put("br label %test")
-    t.lines.append("test:")
-    t.put("%q = phi i64 [0, %start], [0, %old], [%q.next, %body]")
-    for r, c in cells:
-        come = f"[zeroinitializer, %start], [{before[r, c]}, %old], [%n{r}.{c}, %body]"
-        t.put(f"%s{r}.{c} = phi {vectors[c]} {come}")
-    t.put("%more = icmp slt i64 %q, %depth")
-    t.put("br i1 %more, label %body, label %sum")
-    t.lines.append("body:")
-    a, b = t.at("%a", t.op("mul nsw", "%q", "%inner")), t.at("%b", t.op("mul nsw", "%q", "%pitch"))
-    row = [_resized(t, t.load(t.at(b, at), lanes), lanes, most)
-           for at, lanes, most in zip(starts, columns, held)]  # fmt: skip
-    for r in range(rows):
-        factor = t.load(t.at(a, offsets[r]))
-        for c, (vector, lanes) in enumerate(zip(vectors, held)):
-            factors = spread(t, kind, factor, lanes)
-            terms = f"{vector} {factors}, {vector} {row[c]}, {vector} %s{r}.{c}"
-            t.put(f"%n{r}.{c} = call {vector} @llvm.fmuladd.{mangled(kind, lanes)}({terms})")
-    t.put("%q.next = add nuw nsw i64 %q, 1")
-    t.put("br label %test")
+    t.put("br label %begin")
+    t.lines.append("begin:")
+    for cell in cells:
+        come = f"[zeroinitializer, %start], [{before[cell]}, %old]"
+        t.put(f"{_named('first', cell)} = phi {kinds[cell]} {come}")
+    ways: dict[str, Sequence[str | int]] = {"lying": offsets}
+    if (rows, columns) == (tile.rows[0], tile.columns[0]):
+        ways = {"packed": range(rows), "lying": offsets}
+        is_packed = t.let("icmp eq i64 %row, 1")
+        t.put(f"br i1 {is_packed}, label %packed, label %lying")
+    else:
+        t.put("br label %lying")
+    for way, places in ways.items():
+        _sum_up(t, way, places, (columns, held), kinds)
     t.lines.append("sum:")
-    sums = {(r, c): _resized(t, f"%s{r}.{c}", held[c], columns[c]) for r, c in cells}
+    for cell in cells:
+        come = ", ".join(f"[{_named(way, cell)}, %{way}]" for way in ways)
+        t.put(f"{_named('sum', cell)} = phi {kinds[cell]} {come}")
+    sums = {(r, c): _resized(t, _named("sum", (r, c)), held[c], columns[c]) for r, c in cells}
     _store_tile(t, rows, columns, sums)
     return t.function(f"@tile_{rows}_{sum(columns)}({_ARGUMENTS}) noinline")
+
+
+def _named(what: str, cell: tuple[int, int]) -> str:
+    return f"%{what}.{cell[0]}.{cell[1]}"
+
+
+def _sum_up(
+    t: Text,
+    way: str,
+    places: Sequence[str | int],
+    widths: tuple[Sequence[int], Sequence[int]],
+    kinds: dict[tuple[int, int], str],
+) -> None:
+    """A loop over the terms, from the block ``begin`` to ``sum``; in ``places`` are the elements of
+    one column of a. Of ``widths`` vectors have the first in memory, the second in registers."""
+    t.lines.append(f"{way}:")
+    q = f"%{way}.q"
+    t.put(f"{q} = phi i64 [0, %begin], [{q}.next, %{way}.body]")
+    for cell, kind in kinds.items():
+        come = f"[{_named('first', cell)}, %begin], [{_named(way, cell)}.next, %{way}.body]"
+        t.put(f"{_named(way, cell)} = phi {kind} {come}")
+    t.put(f"%{way}.more = icmp slt i64 {q}, %depth")
+    t.put(f"br i1 %{way}.more, label %{way}.body, label %sum")
+    t.lines.append(f"{way}.body:")
+    a, b = t.at("%a", t.op("mul nsw", q, "%inner")), t.at("%b", t.op("mul nsw", q, "%pitch"))
+    columns, held = widths
+    row = [_resized(t, t.load(t.at(b, sum(columns[:c])), lanes), lanes, held[c])
+           for c, lanes in enumerate(columns)]  # fmt: skip
+    factors: dict[tuple[int, int], str] = {}
+    for (r, c), kind in kinds.items():
+        if not c:
+            factor = t.load(t.at(a, places[r]))
+            factors = {
+                (r, lanes): spread(t, t.kind, factor, lanes) for lanes in dict.fromkeys(held)
+            }
+        old = _named(way, (r, c))
+        terms = f"{kind} {factors[r, held[c]]}, {kind} {row[c]}, {kind} {old}"
+        t.put(f"{old}.next = call {kind} @llvm.fmuladd.{mangled(t.kind, held[c])}({terms})")
+    t.put(f"{q}.next = add nuw nsw i64 {q}, 1")
+    t.put(f"br label %{way}")
 
 
 def _resized(t: Text, vector: str, have: int, want: int) -> str:
@@ -423,6 +462,6 @@ def functions(dtype: str, tile: Tile) -> list[str]:
         *parts,
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
         _pack(kind, size, tile.columns[0]),
-        *(_tile_function(kind, size, *shape, tile.is_low) for shape in shapes),
+        *(_tile_function(kind, size, *shape, tile) for shape in shapes),
         _choice(kind, size, tile),
     ]
