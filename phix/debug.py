@@ -84,6 +84,31 @@ class _Printer:
         builtins.print(self.text.format(*args, **kwargs), flush=True)
 
 
+class _AnyValue:
+    """Takes every place of a text, so that only a place without a value is an error."""
+
+    def __format__(self, spec: str) -> str:
+        return ""
+
+    def __getattr__(self, name: str) -> _AnyValue:
+        return self
+
+    def __getitem__(self, key: Any) -> _AnyValue:
+        return self
+
+
+def _check_places(text: str, count: int, names: Sequence[str]) -> None:
+    """Refuse a text with places that none of the values is for, before the program runs."""
+    try:
+        text.format(*[_AnyValue()] * count, **dict.fromkeys(names, _AnyValue()))
+    except (IndexError, KeyError, ValueError) as error:
+        raise ArgumentError(
+            f"debug.print: the text {text!r} does not fit its values, {count} by place and "
+            f"{list(names)} by name ({type(error).__name__}: {error}); give a value for each "
+            "{} and {name}, and write {{ and }} for braces"
+        ) from None
+
+
 @takes(function=FUNCTION)
 def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Call ``function`` on the values of the arguments, each time a program gets there.
@@ -120,6 +145,9 @@ def print(text: str, *args: Any, **kwargs: Any) -> None:
         text: a format for ``str.format``: ``{}`` or ``{name}`` where a value goes.
         *args, **kwargs: tensors, or trees of them.
 
+    Raises:
+        ArgumentError: the text has a place for which there is no value.
+
     >>> import phix
     >>> @phix.jit
     ... def f(x):
@@ -128,6 +156,7 @@ def print(text: str, *args: Any, **kwargs: Any) -> None:
     >>> _ = f(3.0)
     x is 3.0 and its square 9.0
     """
+    _check_places(text, len(args), list(kwargs))
     callback(_Printer(text), *args, **kwargs)
 
 

@@ -210,3 +210,30 @@ def test_callback_gets_trees_of_arrays():
     f(Y)
     phix.debug.callback(note, {"v": Y}, k=3)
     assert seen == [(np.ndarray, [4.0, 2.0, 3.0], 2), (np.ndarray, Y.tolist(), 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "names", "place"),
+    [
+        ("{} {}", (1.0,), {}, "IndexError"), ("{x} {y}", (), {"x": 1.0}, "'y'"),
+        ("{x", (), {"x": 1.0}, "expected '}'"), ("{} {1}", (1.0, 2.0), {}, "manual"),
+    ],
+)  # fmt: skip
+def test_a_text_to_print_with_places_that_no_value_is_for_is_refused(text, args, names, place):
+    def printed(*args, **names):
+        phix.debug.print(text, *args, **names)
+
+    for f in (printed, phix.jit(printed)):
+        with pytest.raises(ArgumentError, match=place) as caught:
+            f(*args, **names)
+        assert repr(text) in str(caught.value)
+
+
+def test_texts_to_print_may_ask_for_parts_and_formats_of_values(capfd):
+    def f(x):
+        phix.debug.print("{{}} {0:.1f} {0.ndim} {v[a][0]!r:>5} {v[a].shape}", x, v={"a": x + Y})
+        return x
+
+    phix.jit(f)(2.25)
+    first = repr(np.float64(5.25))
+    assert capfd.readouterr().out == "{} 2.2 0 " + f"{first:>5} (3,)\n"
