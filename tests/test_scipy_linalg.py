@@ -71,6 +71,13 @@ def test_values_are_scipys(name: str, dtype: str) -> None:
 
 
 @each_dtype
+def test_the_permutation_of_lu_is_real(dtype: str) -> None:
+    p, lower, upper = linalg.lu(GENERAL[dtype][::-1])
+    assert (p.dtype, lower.dtype, upper.dtype) == ("float64", dtype, dtype)
+    near(p @ lower @ upper, GENERAL[dtype][::-1])
+
+
+@each_dtype
 def test_eigenvectors_solve_the_general_problem(dtype: str) -> None:
     a, b = GENERAL[dtype], POSITIVE[dtype]
     a = a + a.conj().T

@@ -276,7 +276,8 @@ def test_ranks_and_samples() -> None:
             found, want = (s.mode(a, axis=axis, keepdims=keep) for s in (stats, scipy.stats))
             np.testing.assert_array_equal(found.mode, want.mode)
             np.testing.assert_array_equal(found.count, want.count)
-        np.testing.assert_allclose(stats.sem(a, axis), scipy.stats.sem(a, axis), rtol=1e-14)
+            found, want = (s.sem(a, axis, keepdims=keep) for s in (stats, scipy.stats))
+            np.testing.assert_allclose(found, want, rtol=1e-14, strict=True)
     unknown = phix.jit(lambda x: stats.sem(x, ddof=2), input_spec=[phix.spec(["n"], "float64")])
     for few in (np.ones(1), np.arange(2.0)):  # of no freedom: NaN, and infinity
         with np.errstate(all="ignore"):

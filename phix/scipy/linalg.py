@@ -62,7 +62,7 @@ def lu(
         overwrite_a, check_finite: without effect.
 
     Returns:
-        P [..., m, m], L [..., m, k] and U [..., k, n], k = min(m, n).
+        P [..., m, m], of reals, L [..., m, k] and U [..., k, n], k = min(m, n).
 
     Raises:
         ShapeError: a does not hold matrices.
@@ -74,7 +74,7 @@ def lu(
     """
     factors, pivots, _ = ops.lu(matrices(a), True)
     p, lower, upper = ops.lu_unpack(factors, pivots, True, True)
-    return (ops.matmul(p, lower), upper) if permute_l else (p, lower, upper)
+    return (ops.matmul(p, lower), upper) if permute_l else (ops.real(p), lower, upper)
 
 
 @takes(mode=one_of("full", "economic", "r"), overwrite_a=FLAG, check_finite=FLAG)

@@ -111,6 +111,7 @@ def sem(a: TensorLike, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = 
     1.0
     """
     (x,) = floats(a)
+    kept = [1] * x.ndim if keepdims and axis is None else None
     if axis is None or not x.ndim:
         x, axis = ops.reshape(x, [-1]), 0
     count = x.shape[axis_of(axis, x.ndim)]
@@ -118,4 +119,5 @@ def sem(a: TensorLike, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = 
     away = wide - ops.mean(wide, [axis], True)
     square = ops.sum(away * away, [axis], keepdim=keepdims)
     found = ops.sqrt(square / dm.maximum(count - ddof, 0) / count)  # of too few, nothing is known
+    found = found if kept is None else ops.reshape(found, kept)
     return found.astype(x.dtype)
