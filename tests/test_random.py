@@ -14,7 +14,7 @@ import scipy.stats
 import phix
 from harness.references.random import threefry2x32
 from phix import random
-from phix.core.errors import ArgumentError, NumberRangeError
+from phix.core.errors import ArgumentError, DTypeError, NumberRangeError
 from phix.primitives import random as draws
 
 pytestmark = pytest.mark.unoptimised(4)
@@ -445,3 +445,43 @@ def test_gammas_of_a_shape_below_zero_are_no_numbers(shape: float) -> None:
     for drawn in (phix.random.gamma, phix.random.loggamma):
         assert np.isnan(drawn(phix.random.key(0), shape, [4])).all()
     assert np.isnan(phix.random.chisquare(phix.random.key(0), 2 * shape, shape=[4])).all()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32", "int64"])
+def test_ints_between_tensors_are_those_between_ints(dtype: str) -> None:
+    key, limits = random.key(41), np.iinfo(dtype)
+    bounds = [(0, 1), (1, 7), (limits.max // 3, limits.max), (limits.min, limits.max)]
+    if dtype != "int64":
+        bounds.append((limits.min, limits.max + 1))
+    drawn = phix.jit(lambda a, b: random.randint(key, a, b, [50], dtype))
+    for low, high in bounds:
+        wanted = random.randint(key, low, high, [50], dtype).numpy()
+        for found in (drawn, lambda a, b: random.randint(key, a, b, [50], dtype)):
+            x = found(np.int64(low), phix.to_tensor(np.int64(high)))
+            np.testing.assert_array_equal(x, wanted, strict=True)
+
+
+def test_ints_between_tensors_of_many_bounds() -> None:
+    low, high = np.array([-3, 0, 5, -1000]), np.array([[9], [300]])
+    x = random.randint(random.key(42), low, high, [SIZE, 2, 4], "int16").numpy()
+    for row, column in np.ndindex(2, 4):
+        drawn = x[:, row, column] - low[column]
+        counts = np.bincount(drawn, minlength=high[row, 0] - low[column])
+        assert len(counts) == high[row, 0] - low[column]
+        assert scipy.stats.chisquare(counts).pvalue > 1e-4
+    keys = random.split(random.key(43), 3)
+    lanes = phix.vmap(lambda k, n: random.randint(k, 0, n, [2]))(keys, np.array([4, 50, 6]))
+    alone = [random.randint(k, 0, n, [2]).tolist() for k, n in zip(keys, (4, 50, 6), strict=True)]
+    assert lanes.tolist() == alone
+
+
+def test_ints_between_tensors_out_of_order_and_beyond_the_dtype() -> None:
+    key, low = random.key(44), phix.to_tensor([5, 6, -300])
+    assert random.randint(key, low, 5, [3]).tolist()[:2] == [5, 6]
+    x = random.randint(key, low[2], 300, [SIZE], "int8").numpy()
+    assert (x.min(), x.max()) == (-128, 127)
+    with pytest.raises(DTypeError, match="randint: dtype must be an int dtype, found float32"):
+        random.randint(key, low, 9, [3], "float32")
+    for wrong in (2.5, [3], phix.to_tensor([0.5])):
+        with pytest.raises(ArgumentError, match="low must be an int or a tensor of ints"):
+            random.randint(key, wrong, 9, [1])

@@ -11,8 +11,10 @@ from phix import ops
 from phix.core import dtypes as dt
 from phix.core.annotations import DTypeLike, IntArrayLike
 from phix.core.conversion import owned_tensor, to_tensor
+from phix.core.errors import DTypeError
 from phix.core.given import BOUND, Kind, is_int, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
+from phix.random.keys import split
 
 
 def as_tensor(value: Any) -> Any:
@@ -97,14 +99,47 @@ def truncated_normal(
     return ops.truncated_gaussian_random(key, shape, mean, std, lower, upper, dtype)
 
 
-_LOW = Kind("an int (the shape stands last: randint(key, low, high, shape))", is_int)
+_LOW = Kind(
+    "an int or a tensor of ints (the shape stands last: randint(key, low, high, shape))",
+    lambda v: is_int(v) or _are_ints(v),
+)
+_HIGH = Kind("an int or a tensor of ints", lambda v: BOUND.holds(v) or _are_ints(v))
 
 
-@takes(low=_LOW, high=BOUND)
+def _are_ints(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "iu"
+    return isinstance(value, TensorBase) and dt.kind(value.dtype) == "int"
+
+
+def _between_tensors(key: Any, low: Any, high: Any, shape: Any, dtype: Any) -> Any:
+    """As the op of whole numbers does it: two draws of w bits as one number, modulo high - low."""
+    if dt.kind(dtype) != "int":
+        raise DTypeError(
+            f"randint: dtype must be an int dtype, found {dtype}; cast the result instead"
+        )
+    width = max(np.dtype(dtype).itemsize * 8, 32)
+    unsigned, limits = (dt.uint32 if width == 32 else dt.uint64), np.iinfo(dtype)
+    low, high = as_tensor(low), as_tensor(high)
+    if np.dtype(dtype).itemsize < 8:
+        low = ops.clip(ops.cast(low, dt.int64), limits.min, limits.max)
+        high = ops.clip(ops.cast(high, dt.int64), limits.min, limits.max + 1)
+    start = ops.cast(low, unsigned)
+    span = ops.where(low < high, ops.cast(high, unsigned) - start, ops.full((), 1, unsigned))
+    upper, lower = (ops.random_bits(k, shape, width) for k in split(key))
+    is_whole = span == 0  # 2 ** w
+    span = ops.where(is_whole, ops.full((), 1, unsigned), span)
+    half = ops.remainder(ops.full((), 2 ** (width // 2), unsigned), span)
+    high_part = ops.remainder(upper, span) * ops.remainder(half * half, span)
+    offset = ops.remainder(high_part + ops.remainder(lower, span), span)
+    return ops.cast(ops.expand(ops.where(is_whole, lower, offset) + start, shape), dtype)
+
+
+@takes(low=_LOW, high=_HIGH)
 def randint(
     key: TensorLike,
-    low: int,
-    high: int,
+    low: TensorLike,
+    high: TensorLike,
     shape: IntArrayLike = (),
     dtype: DTypeLike = "int64",
 ) -> Tensor:
@@ -113,7 +148,9 @@ def randint(
 
     Args:
         key: a key.
-        low, high: ints, low < high, both within the dtype (high may be one above it).
+        low, high: ints, low < high, both within the dtype (high may be one above it); or tensors
+            of ints that broadcast to ``shape``, taken at the limits of a dtype of less than 64 bits
+            beyond them. Where such a low is not below high, the result is low.
         shape: the shape of the result.
         dtype: an int dtype.
 
@@ -122,7 +159,10 @@ def randint(
     >>> x.min().item(), x.max().item()
     (1, 6)
     """
-    return ops.randint(key, low, high, shape, dtype)
+    bounds: tuple[Any, Any] = low, high
+    if is_int(low) and BOUND.holds(high):
+        return ops.randint(key, *bounds, shape, dtype)
+    return _between_tensors(key, *bounds, shape, dt.as_dtype(dtype))
 
 
 def as_chance(p: TensorLike) -> Any:
