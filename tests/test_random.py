@@ -485,3 +485,15 @@ def test_ints_between_tensors_out_of_order_and_beyond_the_dtype() -> None:
     for wrong in (2.5, [3], phix.to_tensor([0.5])):
         with pytest.raises(ArgumentError, match="low must be an int or a tensor of ints"):
             random.randint(key, wrong, 9, [1])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("of", ["int64", "uint64"])
+def test_bounds_that_are_tensors_stop_at_the_limits(of: str, dtype: str) -> None:
+    key, limits, own = random.key(3), np.iinfo(dtype), np.iinfo(of)
+    least, most = max(limits.min, own.min), min(limits.max, own.max)
+    low, high = np.array([own.min, own.max], of), np.array([least + 3, own.max], of)
+    x = phix.jit(lambda a, b: random.randint(key, a, b, [300, 2], dtype))(low, high).numpy()
+    assert x.dtype == dtype
+    assert set(x[:, 0].tolist()) == {least, least + 1, least + 2}
+    assert set(x[:, 1].tolist()) == {most}

@@ -112,18 +112,28 @@ def _are_ints(value: Any) -> bool:
     return isinstance(value, TensorBase) and dt.kind(value.dtype) == "int"
 
 
-def _between_tensors(key: Any, low: Any, high: Any, shape: Any, dtype: Any) -> Any:
+def _within(bound: Any, dtype: np.dtype, above: int) -> Any:
+    """A bound, at the limits of the dtype if it is beyond them; so many ``above`` the most are not,
+    where int64 holds them."""
+    bound, limits = as_tensor(bound), np.iinfo(dtype)
+    most = limits.max + (above if dtype.itemsize < 8 else 0)
+    if bound.dtype == dt.uint64:
+        return ops.minimum(bound, ops.full((), most, dt.uint64))
+    bound = ops.cast(bound, dt.int64)
+    if dtype.itemsize < 8:
+        return ops.clip(bound, limits.min, most)
+    return ops.maximum(bound, ops.full((), 0, dt.int64)) if dtype == dt.uint64 else bound
+
+
+def _between_tensors(key: Any, low: Any, high: Any, shape: Any, dtype: np.dtype) -> Any:
     """As the op of whole numbers does it: two draws of w bits as one number, modulo high - low."""
     if dt.kind(dtype) != "int":
         raise DTypeError(
             f"randint: dtype must be an int dtype, found {dtype}; cast the result instead"
         )
-    width = max(np.dtype(dtype).itemsize * 8, 32)
-    unsigned, limits = (dt.uint32 if width == 32 else dt.uint64), np.iinfo(dtype)
-    low, high = as_tensor(low), as_tensor(high)
-    if np.dtype(dtype).itemsize < 8:
-        low = ops.clip(ops.cast(low, dt.int64), limits.min, limits.max)
-        high = ops.clip(ops.cast(high, dt.int64), limits.min, limits.max + 1)
+    width = max(dtype.itemsize * 8, 32)
+    unsigned, wide = (dt.uint32, dt.int64) if width == 32 else (dt.uint64, dtype)
+    low, high = (ops.cast(_within(b, dtype, n), wide) for n, b in enumerate((low, high)))
     start = ops.cast(low, unsigned)
     span = ops.where(low < high, ops.cast(high, unsigned) - start, ops.full((), 1, unsigned))
     upper, lower = (ops.random_bits(k, shape, width) for k in split(key))
@@ -149,8 +159,8 @@ def randint(
     Args:
         key: a key.
         low, high: ints, low < high, both within the dtype (high may be one above it); or tensors
-            of ints that broadcast to ``shape``, taken at the limits of a dtype of less than 64 bits
-            beyond them. Where such a low is not below high, the result is low.
+            of ints that broadcast to ``shape``, at the limits of the dtype where they are beyond
+            them. Where such a low is not below high, the result is low.
         shape: the shape of the result.
         dtype: an int dtype.
 
