@@ -23,6 +23,7 @@ from phix.scipy.gamma_ratios import remainder
 from phix.scipy.gammas import betaln, gammainc, gammaincc
 from phix.scipy.incomplete_beta import betainc, betainc_above
 from phix.scipy.integrals import ndtri
+from phix.scipy.quantiles import BETA, CHI2, GAMMA, quantiles, t_solved
 from phix.scipy.smoothness import in_float64, smooth
 
 _LOG_2PI, _LOG_PI = math.log(2 * math.pi), math.log(math.pi)
@@ -168,6 +169,13 @@ def _mirrored(row: Row) -> Row:
     return row
 
 
+_T = quantiles(
+    t_solved,
+    _t_below,
+    lambda z, df: _t_below(-z, df),
+    lambda z, df: ops.exp(_t_log_density(z, df)),
+    1,
+)
 _MIRRORED = {
     "norm": Row(
         logpdf=_normal_log_density, cdf=ops.ndtr, logcdf=ops.log_ndtr, ppf=ndtri
@@ -186,7 +194,7 @@ _MIRRORED = {
     ),
     "t": Row(
         "df", valid=_all_above_zero, logpdf=_t_log_density,
-        cdf=_with_slope(_t_below, _t_log_density),
+        cdf=_with_slope(_t_below, _t_log_density), ppf=_T["ppf"],
     ),
     "gennorm": Row(
         "beta", valid=_all_above_zero, logpdf=_gennorm_log_density,
@@ -317,12 +325,13 @@ _OTHERS = {
         "a b", lambda a, b: (0.0, 1.0), valid=_all_above_zero, logpdf=beta_log_density,
         vanishes=lambda z, a, b: ((z == 0) & (a > 1)) | ((z == 1) & (b > 1)),
         cdf=lambda z, a, b: betainc(a, b, z), sf=lambda z, a, b: betainc_above(a, b, z),
+        ppf=BETA["ppf"], isf=BETA["isf"],
     ),
     "chi2": Row(
         "df", _from_zero, valid=_all_above_zero, logpdf=_chi2_log_density,
         vanishes=lambda z, df: (z == 0) & (df > 2),
         cdf=lambda z, df: gammainc(0.5 * df, 0.5 * z),
-        sf=lambda z, df: gammaincc(0.5 * df, 0.5 * z),
+        sf=lambda z, df: gammaincc(0.5 * df, 0.5 * z), ppf=CHI2["ppf"], isf=CHI2["isf"],
     ),
     "expon": Row(
         "", _from_zero, logpdf=lambda z: -z, cdf=less_exp, logcdf=log_less,
@@ -332,6 +341,7 @@ _OTHERS = {
         "a", _from_zero, valid=_all_above_zero, logpdf=gamma_log_density,
         vanishes=lambda z, a: (z == 0) & (a > 1),
         cdf=lambda z, a: gammainc(a, z), sf=lambda z, a: gammaincc(a, z),
+        ppf=GAMMA["ppf"], isf=GAMMA["isf"],
     ),
     "gumbel_l": Row(
         logpdf=lambda z: z - ops.exp(z), pdf=_gumbel_density,

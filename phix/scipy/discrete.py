@@ -21,6 +21,7 @@ from phix.scipy.distributions import (
 from phix.scipy.entropies import floats, in_wide, xlog1py, xlogy
 from phix.scipy.gammas import betaln, gammainc, gammaincc
 from phix.scipy.incomplete_beta import betainc, betainc_above
+from phix.scipy.quantiles import count_quantiles
 
 
 def _is_part(p: Any) -> Any:
@@ -68,6 +69,22 @@ def _up_to(part: Any, of_all: float, k: Any, n: Any, p: Any) -> Any:
     return ops.where(is_last, of_all, part(some + 1, rest, p))
 
 
+def _binom_below(k: Any, n: Any, p: Any) -> Any:
+    return _up_to(betainc_above, 1.0, k, n, p)
+
+
+def _binom_above(k: Any, n: Any, p: Any) -> Any:
+    return _up_to(betainc, 0.0, k, n, p)
+
+
+def _poisson_below(k: Any, mu: Any) -> Any:
+    return gammaincc(k + 1, mu)
+
+
+def _poisson_above(k: Any, mu: Any) -> Any:
+    return gammainc(k + 1, mu)
+
+
 _ROWS = {
     "bernoulli": Row(
         "p", lambda p: (0.0, 1.0), _zero, _is_part, False, logpmf=_bernoulli_log_mass,
@@ -82,8 +99,11 @@ _ROWS = {
     "binom": Row(
         "n p", _up_to_count, _zero, lambda n, p: _is_count(n) & _is_part(p), False,
         logpmf=lambda k, n, p: beta_log_density(p, k + 1, n - k + 1) - ops.log(n + 1),
-        cdf=lambda k, n, p: _up_to(betainc_above, 1.0, k, n, p),
-        sf=lambda k, n, p: _up_to(betainc, 0.0, k, n, p),
+        cdf=_binom_below, sf=_binom_above,
+        **count_quantiles(
+            _binom_below, _binom_above, lambda n, p: (n * p, ops.sqrt(n * p * (1 - p))),
+            lambda n, p: n,
+        ),
     ),
     "geom": Row(
         "p", lambda p: (1.0, math.inf), lambda p: 1.0, lambda p: (p > 0) & (p <= 1), False,
@@ -100,7 +120,10 @@ _ROWS = {
     "poisson": Row(
         "mu", _from_zero, _zero, lambda mu: mu >= 0, False,
         logpmf=lambda k, mu: gamma_log_density(mu, k + 1),
-        cdf=lambda k, mu: gammaincc(k + 1, mu), sf=lambda k, mu: gammainc(k + 1, mu),
+        cdf=_poisson_below, sf=_poisson_above,
+        **count_quantiles(
+            _poisson_below, _poisson_above, lambda mu: (mu, ops.sqrt(mu)), lambda mu: None
+        ),
     ),
 }  # fmt: skip
 

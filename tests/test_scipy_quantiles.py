@@ -1,0 +1,159 @@
+"""Quantiles of phix.scipy.stats that are found in steps: beside mpmath and SciPy, with slopes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.stats
+
+import phix
+from phix.scipy import stats
+
+pytestmark = pytest.mark.unoptimised
+PARTS = [1e-300, 1e-30, 1e-10, 0.01, 0.3, 0.499, 0.500001, 0.9, 1 - 1e-12]
+FLOATS: dict[str, list[tuple[float, ...]]] = {
+    "gamma": [(0.5,), (3.0,), (100.0,), (1e6,)],
+    "chi2": [(1.0,), (5.0,), (1e4,)],
+    "beta": [(2.0, 1e3), (1e3, 2.0), (30.0, 40.0), (3.0, 0.8)],
+    "t": [(0.5,), (1.0,), (5.0,), (300.0,)],
+}
+COUNTS: dict[str, list[tuple[float, ...]]] = {
+    "poisson": [(0.0,), (1e-10,), (0.5,), (3.0,), (100.0,), (1e6,)],
+    "binom": [(3, 0.4), (1000, 0.1), (1e5, 0.999), (7, 0), (7, 1), (0, 0.5), (1e9, 0.3)],
+}
+
+
+def lower_and_density(name: str, z: Any, shape: tuple[float, ...]) -> tuple[Any, Any]:
+    """What is below z, in many digits, and the density there."""
+    if name == "chi2":
+        below, density = lower_and_density("gamma", z / 2, (shape[0] / 2,))
+        return below, density / 2
+    if name == "gamma":
+        a = mpmath.mpf(shape[0])
+        total = term = mpmath.mpf(1)
+        number = 0
+        while term > total * mpmath.mpf(10) ** -40:
+            number += 1
+            term = term * z / (a + number)
+            total += term
+        first = mpmath.exp(a * mpmath.log(z) - z - mpmath.loggamma(a + 1))
+        return first * total, first * a / z
+    if name == "beta":
+        a, b = map(mpmath.mpf, shape)
+        rest = z ** (a - 1) * (1 - z) ** (b - 1) / mpmath.beta(a, b)
+        return z / a * rest * (1 - z) * mpmath.hyp2f1(1, a + b, a + 1, z), rest
+    df = mpmath.mpf(shape[0])
+    w = df / (df + z * z)
+    tail, _ = lower_and_density("beta", w, (shape[0] / 2, 0.5))
+    density = w ** ((df + 1) / 2) / mpmath.sqrt(df) / mpmath.beta(df / 2, 0.5)
+    return (tail / 2 if z < 0 else 1 - tail / 2), density
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_a_quantile_has_what_was_asked_for_below_it(name: str) -> None:
+    for shape in FLOATS[name]:
+        places = getattr(stats, name).ppf(np.array(PARTS), *map(np.float64, shape)).numpy()
+        for q, place in zip(PARTS, places):
+            if place == 0.0 or np.isinf(place):  # float64 has no number that small, or large
+                continue
+            with mpmath.workdps(60):
+                z = mpmath.mpf(float(place))
+                below, density = lower_and_density(name, z, shape)
+                off = abs((below - mpmath.mpf(q)) / (z * density))
+            assert off < 1e-13, (shape, q, float(off))
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_a_quantile_from_above_is_that_of_the_rest(name: str) -> None:
+    parts = np.array([0.125, 0.25, 0.5, 0.75])
+    for shape in FLOATS[name]:
+        given = [np.float64(s) for s in shape]
+        ours = getattr(stats, name)
+        np.testing.assert_allclose(ours.isf(parts, *given), ours.ppf(1 - parts, *given), rtol=1e-14)
+        tail = ours.sf(ours.isf(np.array([1e-100, 1e-20]), *given), *given)
+        if name != "beta":  # whose end is 1, next to which float64 is coarse
+            np.testing.assert_allclose(tail, [1e-100, 1e-20], rtol=1e-9)
+    want = getattr(scipy.stats, name).ppf(0.3, *FLOATS[name][0], loc=1, scale=3)
+    found = getattr(stats, name).ppf(np.float64(0.3), *FLOATS[name][0], loc=1, scale=3)
+    np.testing.assert_allclose(found, want, rtol=1e-13)
+
+
+def test_quantiles_at_the_ends_and_for_parameters_that_are_none() -> None:
+    q = np.array([0.0, 1.0, -0.1, 1.1, np.nan])
+    nan = np.nan
+    np.testing.assert_equal(stats.gamma.ppf(q, 2.0).numpy(), [0, np.inf, nan, nan, nan])
+    np.testing.assert_equal(stats.beta.isf(q, 2.0, 3.0).numpy(), [1, 0, nan, nan, nan])
+    np.testing.assert_equal(stats.poisson.ppf(q, 2.0).numpy(), [-1, np.inf, nan, nan, nan])
+    np.testing.assert_equal(stats.binom.isf(q, 5, 0.5).numpy(), [5, -1, nan, nan, nan])
+    bad = [stats.gamma.ppf(0.5, -1.0), stats.beta.ppf(0.5, 2.0, nan), stats.t.ppf(0.5, 0.0),
+           stats.poisson.ppf(0.5, -1.0), stats.binom.ppf(0.5, 2.5, 0.5)]  # fmt: skip
+    assert all(np.isnan(b.item()) for b in bad)
+    assert stats.t.ppf(np.float64(0.3), np.inf).item() == stats.norm.ppf(np.float64(0.3)).item()
+    assert stats.t.ppf(0.5, 3.0).item() == 0.0 and stats.gamma.ppf([], 2.0).shape == (0,)
+
+
+SLOPES: dict[str, tuple[float, ...]] = {
+    "gamma": (2.3,), "chi2": (4.0,), "beta": (2.0, 3.5), "t": (4.0,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SLOPES)
+@pytest.mark.parametrize("key", ["ppf", "isf"])
+def test_slopes_of_quantiles_are_those_of_the_equation(name: str, key: str) -> None:
+    """In q 1 over the density, in the shapes beside differences of SciPy's, second ones too."""
+    quantile, theirs = (getattr(getattr(m, name), key) for m in (stats, scipy.stats))
+    for q in (0.2, 0.9):
+        at = [np.float64(v) for v in (q, *SLOPES[name])]
+        found = phix.grad(quantile, argnums=tuple(range(len(at))))(*at)
+        density = getattr(scipy.stats, name).pdf(theirs(*at), *at[1:])
+        sign = 1 if key == "ppf" else -1
+        np.testing.assert_allclose(found[0], sign / density, rtol=1e-12)
+        for place, slope in enumerate(found):
+            step = np.eye(len(at))[place] * 1e-4
+            near = [theirs(*(at + k * step)) for k in (-2, -1, 1, 2)]
+            want = (near[0] - 8 * near[1] + 8 * near[2] - near[3]) / 1.2e-3
+            np.testing.assert_allclose(slope, want, rtol=1e-8)
+            if place and name != "t":  # second slopes of the parts in their shapes take long
+                continue
+            first = phix.grad(quantile, argnums=place)
+            again = phix.grad(lambda v, n=place, f=first, at=at: f(*at[:n], v, *at[n + 1 :]))(
+                at[place]
+            )
+            sides = [first(*(at + k * step)).item() for k in (-1, 1)]
+            np.testing.assert_allclose(again, (sides[1] - sides[0]) / 2e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_quantile_of_counts_is_the_first_that_is_enough(name: str) -> None:
+    ours, theirs = getattr(stats, name), getattr(scipy.stats, name)
+    parts = np.array([1e-300, 1e-10, 0.01, 0.3, 0.5, 0.51, 0.9, 0.9999])
+    for shape in COUNTS[name]:
+        given = [np.float64(s) for s in shape]
+        np.testing.assert_array_equal(ours.ppf(parts, *given), theirs.ppf(parts, *shape))
+        tails = np.array([1e-300, 1e-30, 1e-9, 0.2])
+        found = ours.isf(tails, *given)
+        assert (ours.sf(found, *given).numpy() <= tails).all()
+        before = found.numpy() - 1
+        assert (ours.sf(before, *given).numpy()[before >= 0] > tails[before >= 0]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_quantile_of_what_is_below_a_count_is_that_count(dtype: str) -> None:
+    k = np.arange(25).astype(dtype)
+    mean, parts = np.array(12, dtype), (np.array(60, dtype), np.array(0.2, dtype))
+    np.testing.assert_array_equal(stats.poisson.ppf(stats.poisson.cdf(k, mean), mean), k)
+    np.testing.assert_array_equal(stats.binom.isf(stats.binom.sf(k, *parts), *parts), k)
+    assert phix.grad(stats.poisson.ppf)(np.array(0.3, dtype), mean).item() == 0.0
+
+
+def test_quantiles_in_programs_and_batches() -> None:
+    q = np.linspace(0.05, 0.95, 12).reshape(3, 4)
+    a = np.array([1.0, 2.0, 3.0])
+    for name, rest in (("gamma", ()), ("beta", (3.0,)), ("t", ()), ("poisson", ())):
+        ours = getattr(stats, name).ppf
+        want = getattr(scipy.stats, name).ppf(q, a[:, None], *rest)
+        batched = phix.jit(phix.vmap(lambda q, a, f=ours, rest=rest: f(q, a, *rest)))(q, a)
+        np.testing.assert_allclose(batched, want, rtol=1e-12)
