@@ -12,7 +12,7 @@ import scipy.linalg
 
 import phix
 from phix import ops
-from phix.core.errors import ArgumentError, ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.scipy import linalg, matrix_systems, special_matrices
 
 pytestmark = pytest.mark.unoptimised
@@ -222,6 +222,12 @@ def test_matrices_of_unknown_sizes() -> None:
         (lambda: linalg.cho_solve((ROOT, 1), B), ArgumentError, "lower a bool"),
         (lambda: linalg.lu_solve(linalg.lu_factor(ROOT), B[:3]), ShapeError, "lu_solve"),
         (lambda: linalg.eigh(ROOT, B), ShapeError, "b must hold square"),
+        (lambda: linalg.eigh(ROOT, subset_by_index=(3, 5)), AttributeValueError, "high < 5"),
+        (lambda: linalg.eigh(ROOT, subset_by_index=3), ArgumentError, "two ints"),
+        (lambda: linalg.eig(ROOT, ROOT), ArgumentError, r"solve\(b, a\)"),
+        (lambda: linalg.eigvals(ROOT, ROOT), ArgumentError, r"eigh\(a, b\)"),
+        (lambda: linalg.eig(ROOT, left=True), ArgumentError, "vectors on the left"),
+        (lambda: linalg.qr(ROOT, pivoting=True), ArgumentError, "no pivoting"),
         (lambda: linalg.eigh_tridiagonal(B[:, 0], B[:, 0]), ShapeError, r"e \[n - 1\]"),
         (lambda: linalg.toeplitz(3.0), ShapeError, "c must be a vector"),
         (lambda: linalg.companion([1.0]), ShapeError, "two coefficients"),
@@ -234,6 +240,33 @@ def test_matrices_of_unknown_sizes() -> None:
 def test_what_does_not_fit_is_refused(run: Any, error: type, says: str) -> None:
     with pytest.raises(error, match=says):
         run()
+
+
+@each_dtype
+def test_eigenvalues_of_some_numbers(dtype: str) -> None:
+    a, b = POSITIVE[dtype], GENERAL[dtype] @ GENERAL[dtype].conj().T
+    for first, last in ((0, 0), (1, 3), (4, 4)):
+        chosen = {"subset_by_index": (first, last)}
+        for pair in ((a,), (a, b)):
+            want = scipy.linalg.eigh(*pair, eigvals_only=True, **chosen)
+            near(linalg.eigh(*pair, eigvals_only=True, **chosen), want, 1e-10)
+            run = phix.jit(lambda *pair, chosen=chosen: linalg.eigh(*pair, **chosen))
+            w, v = run(*pair)
+            metric = pair[-1] if len(pair) > 1 else np.eye(5)
+            near(w, want, 1e-10)
+            near(a @ v.numpy(), metric @ v.numpy() * w.numpy(), 1e-9)
+
+
+@each_dtype
+def test_arguments_of_scipy_that_change_nothing(dtype: str) -> None:
+    a = GENERAL[dtype]
+    said = {"overwrite_a": True, "check_finite": False}
+    for name in ("det", "inv", "svdvals"):
+        near(getattr(linalg, name)(a, **said), getattr(scipy.linalg, name)(a))
+    values = np.sort_complex(scipy.linalg.eigvals(a))
+    found = linalg.eigvals(a, **said), linalg.eig(a, right=False, overwrite_b=True, **said)
+    for w in (*found, linalg.eig(a)[0]):
+        near(np.sort_complex(w.numpy()), values)
 
 
 @pytest.mark.parametrize("module", [linalg, matrix_systems, special_matrices])

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from phix import linalg as plain
 from phix import ops
 from phix.api.gradients import jvp
-from phix.core.errors import ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.expectations import expect_dims
 from phix.core.faces import face
 from phix.core.given import FLAG, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
-from phix.linalg import det, eig, eigvals, expm, inv, norm, sqrtm, svdvals
+from phix.linalg import expm, norm, sqrtm
 from phix.linalg.arguments import floating, matrices
 from phix.scipy.matrix_systems import (
     IGNORED,
@@ -77,22 +80,25 @@ def lu(
     return (ops.matmul(p, lower), upper) if permute_l else (ops.real(p), lower, upper)
 
 
-@takes(mode=one_of("full", "economic", "r"), overwrite_a=FLAG, check_finite=FLAG)
+@takes(mode=one_of("full", "economic", "r"), overwrite_a=FLAG, pivoting=FLAG, check_finite=FLAG)
 def qr(
     a: TensorLike,
     overwrite_a: bool = False,
     lwork: Any = None,
     mode: str = "full",
+    pivoting: bool = False,
     check_finite: bool = True,
 ) -> tuple[Tensor, ...]:
-    """The factors of a = Q R: orthonormal columns, and an upper triangle. There is no pivoting.
+    """The factors of a = Q R: orthonormal columns, and an upper triangle.
 
     Args:
         a: [..., m, n].
         overwrite_a, lwork, check_finite: without effect.
         mode: "full": Q is [..., m, m]; "economic": [..., m, min(m, n)]; "r": (R,) alone.
+        pivoting: there is none.
 
     Raises:
+        ArgumentError: pivoting is asked for.
         ShapeError: a does not hold matrices.
 
     >>> import phix
@@ -100,6 +106,8 @@ def qr(
     >>> abs(r).tolist()
     [[5.0]]
     """
+    if pivoting:
+        raise ArgumentError("there is no pivoting; take the factors of svd, which tell the rank")
     q, r = ops.qr(matrices(a), "reduced" if mode == "economic" else "complete")
     return (r,) if mode == "r" else (q, r)
 
@@ -160,6 +168,142 @@ def polar(a: TensorLike, side: str = "right") -> tuple[Tensor, Tensor]:
 
 
 # -- eigenvalues, functions -----------------------------------------------------------------------
+def _refuse_pair(b: Any, homogeneous_eigvals: bool) -> None:
+    if b is not None or homogeneous_eigvals:
+        raise ArgumentError(
+            "there are no eigenvalues of two matrices; where b is no singular one, those of a v = "
+            "b v diag(w) are those of solve(b, a); of Hermitian ones, b positive definite, write "
+            "eigh(a, b)"
+        )
+
+
+@takes(left=FLAG, right=FLAG, homogeneous_eigvals=FLAG, **IGNORED)
+def eig(
+    a: TensorLike,
+    b: None = None,
+    left: bool = False,
+    right: bool = True,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Any:
+    """The complex eigenvalues w, in no order, and eigenvectors v of a v = v diag(w).
+
+    Derivatives are nan where a has no n independent eigenvectors.
+
+    Args:
+        a: [..., n, n].
+        b, homogeneous_eigvals: eigenvalues of two matrices, which are not there.
+        left: vectors on the left, which are not there.
+        right: give v too, else w alone.
+        overwrite_a, overwrite_b, check_finite: without effect.
+
+    Returns:
+        w [..., n] and v [..., n, n], columns of length 1; complex even if all are real.
+
+    Raises:
+        ArgumentError: b, homogeneous_eigvals or left is asked for.
+        ShapeError: a does not hold square matrices.
+
+    >>> import phix
+    >>> w, v = phix.scipy.linalg.eig([[0.0, -1.0], [1.0, 0.0]])
+    >>> w.tolist()
+    [1j, -1j]
+    """
+    _refuse_pair(b, homogeneous_eigvals)
+    if left:
+        raise ArgumentError(
+            "there are no vectors on the left; they are the vectors of the adjoint, a.mT.conj()"
+        )
+    return plain.eig(a) if right else plain.eigvals(a)
+
+
+@takes(homogeneous_eigvals=FLAG, overwrite_a=FLAG, check_finite=FLAG)
+def eigvals(
+    a: TensorLike,
+    b: None = None,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Tensor:
+    """The complex eigenvalues of a [..., n, n], in no order: [..., n].
+
+    Args:
+        a: [..., n, n].
+        b, homogeneous_eigvals: eigenvalues of two matrices, which are not there.
+        overwrite_a, check_finite: without effect.
+
+    Raises:
+        ArgumentError: b or homogeneous_eigvals is asked for.
+        ShapeError: a does not hold square matrices.
+
+    >>> import phix
+    >>> phix.scipy.linalg.eigvals([[0.0, -1.0], [1.0, 0.0]]).tolist()
+    [1j, -1j]
+    """
+    _refuse_pair(b, homogeneous_eigvals)
+    return plain.eigvals(a)
+
+
+@takes(overwrite_a=FLAG, check_finite=FLAG)
+def det(a: TensorLike, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
+    """The determinant of a [..., n, n]: [...].
+
+    Raises:
+        ShapeError: a does not hold square matrices.
+
+    >>> import phix
+    >>> phix.scipy.linalg.det([[2.0, 1.0], [1.0, 2.0]], check_finite=False).item()
+    3.0
+    """
+    return plain.det(a)
+
+
+@takes(overwrite_a=FLAG, check_finite=FLAG)
+def inv(a: TensorLike, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
+    """The inverse of a [..., n, n].
+
+    Raises:
+        ShapeError: a does not hold square matrices.
+
+    >>> import phix
+    >>> phix.scipy.linalg.inv([[2.0, 0.0], [0.0, 4.0]], overwrite_a=True).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    return plain.inv(a)
+
+
+@takes(overwrite_a=FLAG, check_finite=FLAG)
+def svdvals(a: TensorLike, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
+    """The singular values of a [..., m, n], from the largest down: [..., min(m, n)].
+
+    Raises:
+        ShapeError: a does not hold matrices.
+
+    >>> import phix
+    >>> phix.scipy.linalg.svdvals([[0.0, 2.0], [1.0, 0.0]], check_finite=False).tolist()
+    [2.0, 1.0]
+    """
+    return plain.svdvals(a)
+
+
+def _chosen(values: tuple[Any, ...], bounds: Any) -> tuple[Any, ...]:
+    """The eigenvalues of numbers from the first of the bounds up to the second, and what is with
+    them."""
+    if bounds is None:
+        return values
+    size = values[0].meta.dims[-1]
+    is_pair = isinstance(bounds, (tuple, list)) and len(bounds) == 2
+    if not is_pair or not all(isinstance(i, (int, np.integer)) for i in bounds):
+        raise ArgumentError(f"subset_by_index is two ints, found {bounds!r:.80}")
+    first, last = map(int, bounds)
+    if not isinstance(size, int) or not 0 <= first <= last < size:
+        raise AttributeValueError(f"subset_by_index is (low, high), 0 <= low <= high < {size}, "
+                                  f"found {bounds!r:.80}")  # fmt: skip
+    return tuple(v[..., first : last + 1] for v in values)
+
+
 @takes(lower=FLAG, eigvals_only=FLAG, **IGNORED)
 def eigh(
     a: TensorLike,
@@ -169,6 +313,7 @@ def eigh(
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
+    subset_by_index: Any = None,
 ) -> Any:
     """The eigenvalues w, ascending, and eigenvectors v of a v = b v diag(w), with v^H b v = I.
 
@@ -178,8 +323,12 @@ def eigh(
         lower: which triangle of a, and of b, is read.
         eigvals_only: give w alone.
         overwrite_a, overwrite_b, check_finite: without effect.
+        subset_by_index: (low, high): give the eigenvalues of these numbers and those between. All
+            are computed.
 
     Raises:
+        ArgumentError: subset_by_index is no pair of ints.
+        AttributeValueError: subset_by_index is out of range.
         ShapeError: a or b does not hold square matrices.
 
     >>> import phix
@@ -188,13 +337,13 @@ def eigh(
     """
     matrix = square(a, "a")
     if b is None:
-        w, v = ops.eigh(matrix, "L" if lower else "U")
+        w, v = _chosen(ops.eigh(matrix, "L" if lower else "U"), subset_by_index)
         return w if eigvals_only else (w, v)
     matrix, metric = alike(matrix, square(b, "b"))
     factor = ops.cholesky(from_triangle(metric, lower), False)
     half = ops.triangular_solve(factor, from_triangle(matrix, lower), False, False, False)
     inner = ops.triangular_solve(factor, adjoint(half), False, False, False)
-    w, v = ops.eigh(inner, "L")
+    w, v = _chosen(ops.eigh(inner, "L"), subset_by_index)
     if eigvals_only:
         return w
     return w, ops.triangular_solve(adjoint(factor), v, True, False, False)
