@@ -82,12 +82,14 @@ SMOOTH = """
     np.polysub(v[:2], w)
     np.polymul(v, w[:3])
     np.polydiv(v, w[:3])[0]
+    np.polydiv(v, w[:3])[1]
     np.polyder(v, 2)
     np.polyint(v, 2, k=[1.0, 2.0])
     np.poly(v)
     np.vander(v)
     np.vander(v, 3, increasing=True)
     np.polyfit(v, w, 2)
+    np.polyfit(v, w, 1, cov=True)[1]
     np.convolve(v, w[:3])
     np.convolve(v[:2], w, mode="same")
     np.convolve(v, w[:3], mode="valid")
@@ -183,6 +185,7 @@ PLAIN = """
     np.nanpercentile(h[1], [10, 90])
     np.nancumsum(h, axis=1)
     np.quantile(n, 0.4, method="inverted_cdf")
+    np.quantile(s, [0.0, 0.4], 1, method="inverted_cdf", weights=np.array([1.0, 0.5, 2.0, 0.0]))
     np.quantile(d, [0.2, 0.5], method="closest_observation")
     np.quantile(d, [0.0, 0.25, 1.0], method="weibull")
     np.quantile(d, 0.31, method="normal_unbiased")
@@ -234,6 +237,8 @@ PLAIN = """
     np.ravel_multi_index((n[0], n[1]), (3, 4), mode="wrap")
     np.ravel_multi_index((n[0], n[1]), (3, 4), mode="clip")
     np.unravel_index(n, (3, 4))[0]
+    np.unravel_index(n, (3, 4), order="F")[0]
+    np.ravel_multi_index((n[0] % 3, n[1] % 4), (3, 4), order="F")
     np.trim_zeros(np.array([0, 0, 3, 0, 1, 0]) * d[:1].astype(int))
     np.choose(n, [k[:1], 7], mode="clip")
     np.sort(np.roots(d[:4]))

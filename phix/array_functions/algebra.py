@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from phix import fft, linalg, ops
 from phix.array_functions.arrangement import matrix_transpose
 from phix.array_functions.numpy_arguments import (
     floating,
+    given,
     of_truths,
     operand,
     refuse,
@@ -22,8 +21,9 @@ from phix.array_functions.products import tensordot
 from phix.array_functions.reductions import sum as total
 from phix.array_functions.ufuncs import vecdot
 from phix.core import dtypes as dt
+from phix.core.attrs import beneath, is_traced
 from phix.core.axes import axes_of
-from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 
 Function = Callable[..., Any]
 
@@ -64,13 +64,23 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """How many singular values are above the tolerance."""
-    return linalg.matrix_rank(floating(A), tol, hermitian, rtol=rtol)
+    """How many singular values are above the tolerance; of a vector 1, or of zeros 0."""
+    x = floating(A)
+    if given(tol) and given(rtol):
+        raise ArgumentError("matrix_rank: tol and rtol are given; the rank goes by one of them")
+    if x.ndim < 2:
+        return ops.any(ops.not_equal(x, ops.full((), 0, x.dtype))).astype(dt.int64)
+    return linalg.matrix_rank(x, tol, hermitian, rtol=rtol)
 
 
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
-    """The x with the least norm(a @ x - b), residuals, rank, singular values."""
-    return linalg.lstsq(floating(a), floating(b), rcond)
+    """The x with the least norm(a @ x - b), residuals, rank, singular values. There are residuals
+    where the rank is the number of columns, and in compiled programs, which do not know it."""
+    x = floating(a)
+    found = linalg.lstsq(x, floating(b), rcond)
+    if x.ndim == 2 and not is_traced(found.rank) and beneath(found.rank).item() != x.shape[1]:
+        return found._replace(residuals=ops.full((0,), 0, found.residuals.dtype))
+    return found
 
 
 def qr(a: Any, mode: str = "reduced") -> Any:
@@ -159,8 +169,9 @@ def svdvals(x: Any, /) -> Any:
 
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """The pseudo-inverse: that of Moore and Penrose."""
-    given = rcond if rtol is None or rtol is np._NoValue else rtol
-    return linalg.pinv(floating(a), given, hermitian)
+    if given(rcond) and given(rtol):
+        raise ArgumentError("pinv: rcond and rtol are given, which are the same; write one of them")
+    return linalg.pinv(floating(a), rtol if given(rtol) else rcond, hermitian)
 
 
 def solve(a: Any, b: Any) -> Any:

@@ -14,7 +14,7 @@ from phix.array_functions.numpy_arguments import cast_as_allowed, operand, refus
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
-from phix.core.axes import axis_of
+from phix.core.axes import axes_of, axis_of
 from phix.core.errors import (
     ArgumentError,
     AttributeValueError,
@@ -124,17 +124,19 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
-    """A vector without the zeros in front (f) and at the back (b)."""
-    refuse(axis=axis)
-    x = tensor(filt)
-    if x.ndim != 1:
-        raise ShapeError(f"trim_zeros takes a vector, found {x.meta}")
-    if not set(trim.lower()) <= {"f", "b"}:
+    """What lies between the first (f) and the last (b) elements that are not 0, along the axes."""
+    x, ends = tensor(filt), trim.lower()
+    if ends not in ("f", "b", "fb", "bf"):
         raise AttributeValueError(f"trim_zeros: trim is made of 'f' and 'b', found {trim!r}")
-    held = ops.nonzero(x)[:, 0].numpy()
-    first = int(held[0]) if held.size and "f" in trim.lower() else 0 if held.size else None
-    last = int(held[-1]) + 1 if held.size and "b" in trim.lower() else x.shape[0]
-    return x[:0] if first is None else x[first:last]
+    axes = axes_of(axis, x.ndim)
+    if not axes:
+        return x
+    held = ops.nonzero(x).numpy()
+    if not len(held):
+        return x[tuple(slice(0 if i in axes else None) for i in range(x.ndim))]
+    first = [int(n) if "f" in ends else None for n in held.min(0)]
+    last = [int(n) + 1 if "b" in ends else None for n in held.max(0)]
+    return x[tuple(slice(first[i], last[i]) if i in axes else slice(None) for i in range(x.ndim))]
 
 
 def block(arrays: Any) -> Any:

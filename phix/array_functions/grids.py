@@ -13,7 +13,6 @@ from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.expectations import expect_equal
-from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
 
@@ -85,8 +84,8 @@ def mask_indices(n: int, mask_func: Any, k: Any = 0) -> tuple[Any, Any]:
 
 
 def _dims(name: str, dims: Any, order: str) -> list[Any]:
-    if order != "C":
-        raise NotOfferedError(f"order={order!r}")
+    if order not in ("C", "F"):
+        raise AttributeValueError(f"{name}: order is 'C' or 'F', found {order!r:.80}")
     each = dims if isinstance(dims, (list, tuple)) else (dims,)
     found = [d if isinstance(d, dm.Dim) else operator.index(d) for d in each]
     if any(not isinstance(d, dm.Dim) and d < 0 for d in found):
@@ -102,7 +101,8 @@ def _ints(name: str, value: Any) -> Any:
 
 
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
-    """The place in the flattened array of indices along its axes."""
+    """The place in the flattened array of indices along its axes, of which the last goes on from
+    one place to the next, or with order "F" the first."""
     sizes = _dims("ravel_multi_index", dims, order)
     parts = [_ints("ravel_multi_index", v) for v in multi_index]
     modes = list(mode) if isinstance(mode, (list, tuple)) else [mode] * len(sizes)
@@ -111,7 +111,8 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
             f"ravel_multi_index: {len(sizes)} axes, found {len(parts)} indices"
         )
     found: Any = 0
-    for part, size, way in zip(parts, sizes, modes):
+    rows = list(zip(parts, sizes, modes))
+    for part, size, way in rows if order == "C" else reversed(rows):
         found = found * size + _within(part, size, way)
     return found
 
@@ -130,8 +131,9 @@ def _within(part: Any, size: Any, way: str) -> Any:
 
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
-    """The indices along the axes of places in the flattened array; of places that only a run tells,
-    those below 0 count from its end, and those outside are the nearest inside."""
+    """The indices along the axes of places in the flattened array, where the last axis goes on from
+    one to the next, or with order "F" the first; of places that only a run tells, those below 0
+    count from its end, and those outside are the nearest inside."""
     sizes = _dims("unravel_index", shape, order)
     rest = _ints("unravel_index", indices)
     whole: Any = 1
@@ -145,10 +147,10 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
         from_start = ops.where(rest < 0, rest + whole, rest)
         rest = ops.maximum(ops.where(from_start < whole, from_start, whole - 1), 0)
     found = []
-    for size in reversed(sizes):
+    for size in reversed(sizes) if order == "C" else sizes:
         found.append(ops.remainder(rest, size))
         rest = ops.floor_divide(rest, size)
-    return tuple(reversed(found))
+    return tuple(reversed(found) if order == "C" else found)
 
 
 NAMES: dict[str, Function] = {

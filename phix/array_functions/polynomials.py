@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from phix import linalg, ops
-from phix.array_functions.numpy_arguments import floating, refuse, tensor
+from phix.array_functions.algebra import lstsq
+from phix.array_functions.numpy_arguments import floating, tensor
 from phix.array_functions.signals import convolve
 from phix.core import dtypes as dt
 from phix.core.attrs import beneath, is_traced
 from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.expectations import expect_dims
 from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
@@ -63,21 +65,24 @@ def polymul(a1: Any, a2: Any) -> Any:
 
 
 def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
-    """The quotient and the rest of two polynomials, the latter as long as u."""
+    """The quotient and the rest of two polynomials, the latter without leading numbers up to 1e-8;
+    in compiled programs, which do not know these, with one number less than v, or all of u."""
     x, y = floating(_vector("polydiv", u)), floating(_vector("polydiv", v))
     dtype = dt.promote(x.dtype, y.dtype)
     rest, y = x.astype(dtype), y.astype(dtype)
     steps = x.shape[0] - y.shape[0] + 1
-    if steps < 1:
-        return ops.full((1,), 0, dtype), rest
     whole = []
     for number in range(steps):
         factor = rest[number] / y[0]
         whole.append(factor)
         rest = rest - ops.pad(factor * y, [number, x.shape[0] - y.shape[0] - number], 0)
-    # the leading ones are 0 but for rounding
-    known = ops.concat([ops.full((steps,), 0, dtype), rest[steps:]], 0)
-    return ops.stack(whole, 0), known
+    zero = ops.full((1,), 0, dtype)
+    if steps > 0:  # the leading ones are 0 but for rounding
+        rest = rest[steps:] if y.shape[0] > 1 else zero
+    if not is_traced(rest) and rest.shape[0]:
+        held = np.flatnonzero(~(np.abs(beneath(rest).numpy()) <= 1e-8))
+        rest = rest[int(held[0]) if held.size else rest.shape[0] - 1 :]
+    return ops.stack(whole, 0) if whole else zero, rest
 
 
 def polyder(p: Any, m: int = 1) -> Any:
@@ -161,16 +166,20 @@ def polyfit(
     x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None,
     cov: Any = False,
 ) -> Any:  # fmt: skip
-    """The polynomial of degree ``deg`` next to the points in least squares."""
-    refuse(full=full or None, cov=cov or None)
-    at, values = floating(x), floating(y)
+    """The polynomial of degree ``deg`` next to the points in least squares; with ``full`` what
+    lstsq gives beside it, and rcond, with ``cov`` the covariances of its coefficients."""
+    at, values, count = floating(x), floating(y), int(deg) + 1
     if at.ndim != 1 or values.ndim not in (1, 2):
         raise ShapeError(
             f"polyfit: x is a vector, y one or a matrix; found {at.meta}, {values.meta}"
         )
-    matrix = vander(at, int(deg) + 1)
+    if count < 1:
+        raise AttributeValueError(f"polyfit: deg is at least 0, found {deg}")
+    matrix = vander(at, count)
     if w is not None:
         weight = floating(w)
+        refusal = f"polyfit: w is a vector like x, found {weight.meta} and {at.meta}"
+        weight = expect_dims(weight, refusal, at.meta.dims)
         matrix = matrix * ops.unsqueeze(weight, [1])
         values = values * (weight if values.ndim == 1 else ops.unsqueeze(weight, [1]))
     size = ops.sqrt(ops.sum(matrix * matrix, [0]))
@@ -178,8 +187,30 @@ def polyfit(
     matrix = matrix / size
     if rcond is None and isinstance(at.shape[0], int):
         rcond = at.shape[0] * float(np.finfo(at.dtype).eps)
-    found = linalg.lstsq(matrix, values, rcond)[0]
-    return found / (size if values.ndim == 1 else ops.unsqueeze(size, [1]))
+    solved = lstsq(matrix, values, rcond)
+    found = solved[0] / (size if values.ndim == 1 else ops.unsqueeze(size, [1]))
+    if full:
+        return found, *solved[1:], rcond
+    return (found, _covariances(matrix, values, size, found, cov)) if cov else found
+
+
+def _covariances(matrix: Any, values: Any, size: Any, found: Any, cov: Any) -> Any:
+    """inv(V^T V) of V = matrix * size, times what is left of the squares over the freedom, unless
+    cov is "unscaled"; of each column of values on a last axis."""
+    base = linalg.inv(ops.matmul(ops.transpose(matrix, [1, 0]), matrix)) / linalg.outer(size, size)
+    shape = base.shape if values.ndim == 1 else (*base.shape, 1)
+    base = ops.reshape(base, shape)
+    if isinstance(cov, str) and cov == "unscaled":
+        return base
+    free = matrix.shape[0] - matrix.shape[1]
+    if isinstance(free, int) and free < 1:
+        raise ShapeError(
+            f"polyfit: cov needs more points than coefficients, found {matrix.shape[0]} points for "
+            f"{matrix.shape[1]}; write cov='unscaled'"
+        )
+    scaled = found * (size if values.ndim == 1 else ops.unsqueeze(size, [1]))
+    away = ops.matmul(matrix, scaled) - values
+    return base * (ops.sum(away * away, [0]) / free)
 
 
 NAMES: dict[str, Function] = {

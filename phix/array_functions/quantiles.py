@@ -31,11 +31,12 @@ from phix.array_functions.reductions import (
     sum,
     var,
 )
-from phix.array_functions.sorting import sort
+from phix.array_functions.sorting import argsort, sort
 from phix.core import dtypes as dt
+from phix.core.attrs import beneath, is_traced
 from phix.core.axes import axes_of
 from phix.core.errors import AttributeValueError
-from phix.core.expectations import expect
+from phix.core.expectations import expect, expect_dims
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import Tracer
 from phix.core.weak import weak_kind
@@ -46,6 +47,12 @@ Function = Callable[..., Any]
 # -- in order ------------------------------------------------------------------------------------
 def _ordered(x: Any, axis: Any, has_middle: bool = False) -> tuple[Any, tuple[Any, ...]]:
     """What is along the axes as a last one, in order, NaN at the end; the dims with ones there."""
+    rows, dims = _rows(x, axis, has_middle)
+    return sort(rows), dims
+
+
+def _rows(x: Any, axis: Any, has_middle: bool = False) -> tuple[Any, tuple[Any, ...]]:
+    """What is along the axes as a last one; the dims with ones there."""
     axes = axes_of(axis, x.ndim)
     if dt.is_complex(x.dtype) and not has_middle:
         raise NotOfferedError("complex numbers")
@@ -57,7 +64,7 @@ def _ordered(x: Any, axis: Any, has_middle: bool = False) -> tuple[Any, tuple[An
         refusal = f"a quantile of no elements: {x.meta} has none along axis {axis}"
         x = expect(x, refusal, count - 1)
     rows = ops.transpose(x, [*rest, *axes]) if x.ndim else x
-    rows = sort(ops.reshape(rows, (*(x.shape[i] for i in rest), count)))
+    rows = ops.reshape(rows, (*(x.shape[i] for i in rest), count))
     return rows, tuple(1 if i in axes else x.shape[i] for i in range(x.ndim))
 
 
@@ -150,21 +157,77 @@ def _quantile(
         a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False,
         method: Any = "linear", keepdims: Any = False, *, weights: Any = None,
     ) -> Any:  # fmt: skip
-        refuse(out=out, weights=weights)
+        refuse(out=out)
         if method not in _PLACES:
             raise AttributeValueError(
                 f"{name}: method is one of {', '.join(_PLACES)}, found {method!r:.80}"
             )
         require_real(name, q)
-        rows, dims = _ordered(tensor(a) if method in _OF_ONE_ELEMENT else floating(a), axis)
-        rows = rows.astype(_result_dtype(rows, q, method))
         asked = _fractions(name, q, whole)
-        found = _quantiles(rows, ops.reshape(asked, [-1]), method, skips_nan, is_median)
+        if given(weights):
+            if method != "inverted_cdf":
+                raise AttributeValueError(f"{name}: weights= goes with method='inverted_cdf' alone")
+            x, weight = _weights(name, tensor(a), weights, axis)
+            found, dims = _weighted(x, weight, axis, ops.reshape(asked, [-1]), q, skips_nan)
+        else:
+            rows, dims = _ordered(tensor(a) if method in _OF_ONE_ELEMENT else floating(a), axis)
+            rows = rows.astype(_result_dtype(rows, q, method))
+            found = _quantiles(rows, ops.reshape(asked, [-1]), method, skips_nan, is_median)
         found = ops.transpose(found, [found.ndim - 1, *range(found.ndim - 1)])
         rest = dims if kept(keepdims) else found.shape[1:]
         return ops.reshape(found, (*asked.shape, *rest))
 
     return titled(quantile, name, doc)
+
+
+def _weights(name: str, x: Any, weights: Any, axis: Any) -> tuple[Any, Any]:
+    """x, and a weight of each of its elements, float64: there is one of each of them, or of each
+    place along the axes."""
+    w = tensor(weights).astype(dt.float64)
+    axes = axes_of(axis, x.ndim)
+    along = tuple(x.meta.dims[i] for i in axes)
+    refusal = f"{name}: weights of {w.meta} are neither of {x.meta} nor of its places along {axis}"
+    if axis is not None and w.meta.dims != x.meta.dims:
+        w = expect_dims(w, refusal, along)
+        w = ops.transpose(w, sorted(range(len(axes)), key=axes.__getitem__))
+        w = ops.reshape(w, [x.shape[i] if i in axes else 1 for i in range(x.ndim)])
+        w = ops.expand(w, x.shape)
+    w = expect_dims(w, refusal, x.meta.dims)
+    if not is_traced(w):
+        held = beneath(w).numpy()
+        if not (np.isfinite(held).all() and (held >= 0).all()):
+            raise AttributeValueError(f"{name}: weights are finite and none is below 0")
+    return x, w
+
+
+def _weighted(
+    x: Any, w: Any, axis: Any, asked: Any, q: Any, skips_nan: bool
+) -> tuple[Any, tuple[Any, ...]]:
+    """The first elements in order that have as much of the weights up to them as is asked for, and
+    some; NaN where there are no weights."""
+    rows, dims = _rows(x, axis)
+    weights, _ = _rows(w, axis)
+    order, last = argsort(rows), rows.ndim - 1
+    rows, weights = (ops.take_along_axis(v, order, last) for v in (rows, weights))
+    is_nan = ops.isnan(rows)
+    if skips_nan:
+        weights = ops.where(is_nan, 0.0, weights)
+    part = ops.cumsum(weights, last)
+    whole = part[..., -1:]
+    if not (skips_nan or is_traced(whole)) and not bool(beneath(whole).numpy().all()):
+        raise AttributeValueError("weights= are all 0")
+    part = part / whole
+    if hasattr(q, "dtype") and dt.is_float(q.dtype):  # compared in the digits that q has
+        part, asked = (v.astype(q.dtype).astype(dt.float64) for v in (part, asked))
+    part = ops.where(part == 0, -1.0, part)
+    before = ops.unsqueeze(part, [-2]) < ops.unsqueeze(asked, [-1])
+    place = ops.sum(before.astype(dt.int64), [-1])
+    place = ops.minimum(place, ops.sum(ops.full_like(order, 1), [-1], None, True) - 1)
+    found = ops.take_along_axis(rows, place, last)
+    if not dt.is_float(rows.dtype):
+        return found, dims
+    spoiled = ops.isnan(part[..., -1:]) | (is_nan[..., -1:] & (not skips_nan))
+    return ops.where(spoiled, math.nan, found), dims
 
 
 def _ended(rows: Any) -> Any:

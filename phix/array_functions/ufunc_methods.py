@@ -21,9 +21,17 @@ from phix.array_functions.reductions import kept, over
 from phix.array_functions.ufuncs import UFUNCS
 from phix.core import dtypes as dt
 from phix.core.axes import axis_of
+from phix.core.errors import DTypeError
 from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
+
+
+def _of_truths(dtype: Any) -> None:
+    """The dtype of truths is bool, whether it is said or not."""
+    if given(dtype) and dt.as_dtype(dtype) != dt.bool_:
+        raise DTypeError(f"what is true has dtype bool, found dtype={dtype!r:.80}; leave it out, "
+                         "and cast what comes out: found.astype(dtype)")  # fmt: skip
 
 
 # -- by functions that there are -----------------------------------------------------------------
@@ -36,6 +44,9 @@ def _reduce(function: Function) -> Function:
     ) -> Any:  # fmt: skip
         """The function between all elements along the axes."""
         refuse(out=out)
+        if function in (of.all, of.any):
+            _of_truths(dtype)
+            dtype = None
         said = {"dtype": dtype, "initial": initial, "where": where}
         said = {n: v for n, v in said.items() if given(v) and v is not True}
         if not said.keys() <= set(names):
@@ -80,8 +91,9 @@ _ASSOCIATIVE: dict[str, tuple[Any, bool]] = {
 def _operands(name: str, a: Any, dtype: Any) -> tuple[Any, Any]:
     """The elements as the function gives them, and the neutral one."""
     neutral, of_truths = _ASSOCIATIVE[name]
-    x = with_dtype(tensor(a), dtype)
+    x = tensor(a) if of_truths else with_dtype(tensor(a), dtype)
     if of_truths:
+        _of_truths(dtype)
         x = x if x.dtype == dt.bool_ else ops.not_equal(x, ops.full((), 0, x.dtype))
     elif isinstance(neutral, float):
         x = floating(x)
