@@ -161,3 +161,29 @@ def test_truths_between_elements_have_the_dtype_bool(name: str) -> None:
             np.testing.assert_array_equal(ours(x, 1, dtype=dtype), theirs(x, 1, dtype=dtype))
         with pytest.raises(DTypeError, match="has dtype bool"):
             ours(x, dtype=float)
+
+
+def test_weights_of_covariances_are_those_of_the_observations() -> None:
+    x = RNG.standard_normal((2, 4))
+    np.testing.assert_allclose(pn.cov(x, fweights=[1, 2, 0, 1]), np.cov(x, fweights=[1, 2, 0, 1]))
+    for error, said in (
+        (ShapeError, {"fweights": [2]}),
+        (ShapeError, {"aweights": 2.0}),
+        (DTypeError, {"fweights": [1.0, 2.0, 3.0, 4.0]}),
+        (AttributeValueError, {"aweights": [1.0, -2.0, 3.0, 4.0]}),
+    ):
+        with pytest.raises(error, match="weights"):
+            pn.cov(x, **said)
+
+
+def test_settings_that_are_none_of_numpys_are_refused() -> None:
+    x = np.arange(4.0)
+    for error, says, run in (
+        (ArgumentError, "min is given twice", lambda: pn.clip(x, 1, 2, min=0)),
+        (ArgumentError, "max is given twice", lambda: pn.clip(x, 1, 2, max=0)),
+        (AttributeValueError, "sort or table", lambda: pn.isin(x, x, kind="tabel")),
+        (AttributeValueError, "one of quicksort", lambda: pn.sort(x, kind="stabel")),
+        (AttributeValueError, "one of quicksort", lambda: pn.argsort(x, kind="bad")),
+    ):
+        with pytest.raises(error, match=says):
+            run()

@@ -15,6 +15,7 @@ from phix.array_functions.lexicographic import extreme_of_two
 from phix.array_functions.numpy_arguments import (
     common_shape,
     floating,
+    given,
     of_truths,
     operand,
     refuse,
@@ -66,6 +67,9 @@ def clip(
 ) -> Any:  # fmt: skip
     """The elements, but none below a_min or above a_max."""
     refuse(out=out)
+    for name, place, word in (("min", a_min, min), ("max", a_max, max)):
+        if given(place) and given(word):
+            raise ArgumentError(f"clip: {name} is given twice, as a_{name} and as {name}")
     x = tensor(a)
     low, high = (
         v if v is not None and v is not np._NoValue else w for v, w in ((a_min, min), (a_max, max))

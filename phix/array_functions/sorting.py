@@ -26,9 +26,15 @@ def _along(a: Any, axis: Any) -> tuple[Any, int]:
     return x, axis_of(axis, x.ndim)
 
 
-def _unordered(a: Any, axis: Any, order: Any) -> tuple[Any, int]:
-    """What is to be sorted; of fields, which ``order`` would name, there are none."""
+_KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
+
+
+def _unordered(a: Any, axis: Any, order: Any, kind: Any = None) -> tuple[Any, int]:
+    """What is to be sorted, stable in every kind; of fields, which ``order`` would name, there are
+    none."""
     refuse(order=order)
+    if kind not in _KINDS:
+        raise AttributeValueError(f"kind is one of {', '.join(_KINDS[1:])}, found {kind!r:.80}")
     return _along(a, axis)
 
 
@@ -38,7 +44,7 @@ def sort(
 ) -> Any:  # fmt: skip
     """The elements along an axis in order, NaN as the largest; of complex numbers the real parts
     first."""
-    x, at = _unordered(a, axis, order)
+    x, at = _unordered(a, axis, order, kind)
     if dt.is_complex(x.dtype):
         return ops.take_along_axis(x, argsort(x, at, descending=descending), at)
     return ops.sort(x, at, bool(descending))
@@ -49,7 +55,7 @@ def argsort(
     descending: bool = False,
 ) -> Any:  # fmt: skip
     """The places of the elements in order; equal ones keep theirs."""
-    x, at = _unordered(a, axis, order)
+    x, at = _unordered(a, axis, order, kind)
     if dt.is_complex(x.dtype):
         return in_order(x, at, bool(descending))
     return ops.argsort(x, at, bool(descending), True)[1]
@@ -161,6 +167,8 @@ def isin(
     kind: Any = None,
 ) -> Any:  # fmt: skip
     """Whether each element is one of ``test_elements``; ``invert``: whether it is none."""
+    if kind not in (None, "sort", "table"):
+        raise AttributeValueError(f"isin: kind is sort or table, found {kind!r:.80}")
     x, among = tensor(element), ops.reshape(tensor(test_elements), [-1])
     size: Any = among.shape[0]
     ordered = sort(among, 0)

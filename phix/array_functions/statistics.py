@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from phix import ops
-from phix.array_functions.numpy_arguments import floating, with_dtype
+from phix.array_functions.numpy_arguments import floating, tensor, with_dtype
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.errors import ShapeError
-from phix.core.expectations import expect_none_of_one
+from phix.core.attrs import beneath, is_traced
+from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+from phix.core.expectations import expect_dims, expect_none_of_one
 
 Function = Callable[..., Any]
 
@@ -38,8 +39,8 @@ def cov(
         found = cov(x.astype(wide), None, True, bias, ddof, fweights, aweights)
         return found.astype(x.dtype)
     less = ddof if ddof is not None else 0 if bias else 1
-    weights = [floating(w).astype(dt.real_dtype(x.dtype))
-               for w in (fweights, aweights) if w is not None]  # fmt: skip
+    said = {"fweights": fweights, "aweights": aweights}
+    weights = [_weights(n, w, x) for n, w in said.items() if w is not None]
     conj = ops.conj if dt.is_complex(x.dtype) else lambda v: v
     if not weights:
         away = x - ops.mean(x, [1], True)
@@ -57,6 +58,18 @@ def cov(
         return ops.reshape(found, ())
     refusal = f"covariances of 1 variable have no axes, found {x.meta}; say so of its size"
     return expect_none_of_one(found, refusal, rows)
+
+
+def _weights(name: str, given: Any, x: Any) -> Any:
+    """A weight of each column of x; known ones are not below 0, and counts are ints."""
+    w = tensor(given)
+    if name == "fweights" and dt.kind(w.dtype) != "int":
+        raise DTypeError(f"cov: fweights are ints, found {w.meta}; write aweights for others")
+    w = expect_dims(w, f"cov: {name} must be [{x.meta.dims[1]}], one of each observation, found "
+                       f"{w.meta}", x.meta.dims[1:])  # fmt: skip
+    if not is_traced(w) and bool((beneath(w).numpy() < 0).any()):
+        raise AttributeValueError(f"cov: {name} are at least 0, found one below")
+    return floating(w).astype(dt.real_dtype(x.dtype))
 
 
 def _freedom(count: Any) -> Any:

@@ -111,13 +111,12 @@ def sem(a: TensorLike, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = 
     1.0
     """
     (x,) = floats(a)
-    kept = [1] * x.ndim if keepdims and axis is None else None
     if axis is None or not x.ndim:
-        x, axis = ops.reshape(x, [-1]), 0
+        found = sem(ops.reshape(x, [-1]), 0, ddof)
+        return ops.reshape(found, [1] * x.ndim) if keepdims else found
     count = x.shape[axis_of(axis, x.ndim)]
     wide = x.astype(dt.accumulator_dtype(x.dtype))
     away = wide - ops.mean(wide, [axis], True)
     square = ops.sum(away * away, [axis], keepdim=keepdims)
     found = ops.sqrt(square / dm.maximum(count - ddof, 0) / count)  # of too few, nothing is known
-    found = found if kept is None else ops.reshape(found, kept)
     return found.astype(x.dtype)
