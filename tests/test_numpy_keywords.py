@@ -187,3 +187,25 @@ def test_settings_that_are_none_of_numpys_are_refused() -> None:
     ):
         with pytest.raises(error, match=says):
             run()
+
+
+def test_ufuncs_cast_within_a_kind_alone() -> None:
+    """NumPy refuses these; they had been cut off."""
+    x, k = np.array([1.5, 2.5]), np.array([1, 2])
+    for run in (
+        lambda m: m.add(x, x, dtype="int64"), lambda m: m.maximum(k, x, dtype="int32"),
+        lambda m: m.multiply(k, k, dtype="uint8"), lambda m: m.negative(x, dtype="int64"),
+        lambda m: m.subtract.outer(x, k, dtype="int64"),
+    ):  # fmt: skip
+        with pytest.raises(np._core._exceptions.UFuncTypeError):
+            run(np)
+        with pytest.raises(DTypeError, match="casts within a kind"):
+            run(pn)
+    for run in (
+        lambda m: m.add(x, x, dtype="int64", casting="unsafe"), lambda m: m.add(k, 1, dtype="int8"),
+        lambda m: m.add(x, k, dtype="float32"), lambda m: m.divide(k, k, dtype="float32"),
+        lambda m: m.add(np.uint8(7), 1, dtype="uint8"), lambda m: m.power(k, 2, dtype="complex128"),
+    ):  # fmt: skip
+        found, wanted = run(pn), run(np)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)

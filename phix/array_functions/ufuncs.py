@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from phix import ops
 from phix.array_functions import bits, lexicographic
 from phix.array_functions.numpy_arguments import (
+    cast_as_allowed,
     default_float,
     floating,
     given,
@@ -275,10 +276,17 @@ def _refuse_settings(out: Any, where: Any, casting: Any, order: Any, more: tuple
         raise NotOfferedError("casting=, order=, subok= or signature=")
 
 
+def _cast(value: Any, dtype: Any, casting: Any) -> Any:
+    """An operand in the dtype asked for; Python's ints and bools go into any."""
+    if weak_kind(value) in (bool, int):
+        return with_dtype(tensor(value), dtype)
+    return cast_as_allowed(tensor(value), dtype, casting)
+
+
 def _ufunc(name: str, row: _Ufunc) -> Function:
     to_floats, of_complex = row.to_floats, _OF_COMPLEX.get(name)
 
-    def computed(inputs: tuple[Any, ...], dtype: Any) -> Any:
+    def computed(inputs: tuple[Any, ...], dtype: Any, casting: Any) -> Any:
         values = [floating(v) if to_floats else operand(v) for v in inputs]
         ordered = of_complex is not None and lexicographic.are_complex(*values)
         function = of_complex if of_complex is not None and ordered else row.function
@@ -286,21 +294,21 @@ def _ufunc(name: str, row: _Ufunc) -> Function:
             return function(*values)
         if row.to_truths:
             raise NotOfferedError("dtype=")
-        return function(*(with_dtype(tensor(v), dtype) for v in values))
+        return function(*(_cast(v, dtype, casting) for v in values))
 
     def unary(
         x: Any, /, out: Any = None, *, where: Any = True, casting: Any = "same_kind",
         order: Any = "K", dtype: Any = None, subok: Any = True, signature: Any = None,
     ) -> Any:  # fmt: skip
         _refuse_settings(out, where, casting, order, (subok, signature))
-        return computed((x,), dtype)
+        return computed((x,), dtype, casting)
 
     def binary(
         x1: Any, x2: Any, /, out: Any = None, *, where: Any = True, casting: Any = "same_kind",
         order: Any = "K", dtype: Any = None, subok: Any = True, signature: Any = None,
     ) -> Any:  # fmt: skip
         _refuse_settings(out, where, casting, order, (subok, signature))
-        return computed((x1, x2), dtype)
+        return computed((x1, x2), dtype, casting)
 
     return titled(unary if row.inputs == 1 else binary, name, row.doc)
 
