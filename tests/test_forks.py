@@ -78,23 +78,6 @@ def check():
 forked(hold, check)
 """
 
-OPENING = """
-from phix.kernels.cpu import host
-opened = []
-def slow():
-    held.set()
-    time.sleep(0.1)
-    opened.append(1)
-def hold():
-    thread = threading.Thread(target=slow)
-    host._openings.append(thread)
-    thread.start()
-    thread.join()
-def check():
-    assert opened
-forked(hold, check)
-"""
-
 TRACING = """
 @phix.jit
 def double(x):
@@ -128,7 +111,7 @@ assert gc.isenabled() and not jit._lock.is_own
 
 def test_a_child_compiles_whatever_other_threads_held() -> None:
     env = {**os.environ, "PHIX_CACHE": "0", "PHIX_NUM_THREADS": "1"}
-    program = AGAIN.join((BEGIN + COMPILING, EMITTING, OPENING, TRACING, OWN))
+    program = AGAIN.join((BEGIN + COMPILING, EMITTING, TRACING, OWN))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],
         env=env, capture_output=True, text=True, check=False, timeout=300,

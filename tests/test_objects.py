@@ -201,33 +201,3 @@ print(*read)
         return subprocess.run(command, env=env, text=True, stdout=-1, check=True).stdout.split()
 
     assert len(run()) == 1 and run() == []
-
-
-def test_the_library_is_opened_beside_the_trace_where_a_program_is_to_be_made(
-    tmp_path: Path,
-) -> None:
-    script = """
-import sys
-import phix
-from phix.kernels.cpu import host
-
-def f(x):
-    print(len(host._openings))
-    return 2.0 * x
-
-phix.jit(f)(phix.to_tensor([1.0, 2.0]))
-g = phix.jit(lambda x: phix.ops.exp(x) + float(sys.argv[1]))
-print(g(phix.to_tensor([0.0])).tolist(), len(host._openings), "llvmlite.binding" in sys.modules)
-host.finish_opening()
-assert all(not thread.is_alive() for thread in host._openings)
-"""
-    env = {**os.environ, "PHIX_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    env.pop("PHIX_CACHE", None)
-
-    def run(constant: str) -> list[str]:
-        command = [sys.executable, "-c", script, constant]
-        return subprocess.run(command, env=env, text=True, stdout=-1, check=True).stdout.split()
-
-    assert run("1.0") == ["1", "[2.0]", "1", "True"], "the machine is asked for"
-    assert run("1.0") == ["0", "[2.0]", "0", "False"], "all is on disk"
-    assert run("2.0") == ["0", "[3.0]", "1", "True"], "one program is not"

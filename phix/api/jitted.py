@@ -31,7 +31,6 @@ from phix.core import collector, context, pickling, pytrees, rewrites, stack
 from phix.core.arrays import all_apart
 from phix.core.context import deciding
 from phix.core.dtypes import default_float
-from phix.core.engines import engine
 from phix.core.errors import (
     NO_ROOM,
     ArgumentError,
@@ -42,7 +41,6 @@ from phix.core.errors import (
 from phix.core.exact_keys import Exact, is_hashable
 from phix.core.given import named
 from phix.core.index_ranges import is_checking
-from phix.core.places import CPU, default
 from phix.core.tensor import Tracer, tensor_of
 from phix.core.tracebacks import leaving_phix, shorten
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
@@ -178,8 +176,6 @@ class Jitted(Generic[P, R]):
             return found.traced.rebuild(outs)
         call = CallKind(treedef, tuple([x.meta for x in flat]), static, *around())
         order = None if plain is None else _order(treedef, len(flat))
-        if runs and default().kind == CPU.kind:
-            engine(CPU.kind).foresee()
 
         def ready(traced: Traced) -> Known:
             runs_here = runs and can_run(traced.compiled)

@@ -161,23 +161,14 @@ def remembered(stamp: str | None, make: Callable[[], str]) -> str:
     folder = directory()
     if stamp is None or folder is None:
         return make()
-    key = _key_of(stamp)
+    from phix.core.digests import sha256
+
+    key = sha256(stamp.encode()).hexdigest()
     found = _read(_path(folder, key))
     if found is None:
         found = make().encode()
         save(key, found)
     return found.decode()
-
-
-def remembers(stamp: str | None) -> bool:
-    """Whether something is kept under a stamp, see ``remembered``."""
-    return stamp is not None and has(_key_of(stamp))
-
-
-def _key_of(stamp: str) -> str:
-    from phix.core.digests import sha256
-
-    return sha256(stamp.encode()).hexdigest()
 
 
 def _trim_if_due(folder: str) -> None:

@@ -116,10 +116,6 @@ class Engine(Protocol):
     def flattens(self) -> bool:
         """Whether storage has ``reshape``, so that pointwise ops may run on it in one dimension."""
 
-    def foresee(self) -> None:
-        """Get ready for a first program, beside what the caller goes on with, which is to trace
-        it."""
-
     def compile(
         self,
         graph: Graph,

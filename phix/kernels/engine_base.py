@@ -16,9 +16,6 @@ Lower = Callable[[], Graph]
 class EngineOfPrograms:
     """An engine whose ``program`` takes the graph as it was traced, and what lowers it."""
 
-    def foresee(self) -> None:
-        """See :class:`phix.core.engines.Engine`."""
-
     def compile(
         self,
         graph: Graph,

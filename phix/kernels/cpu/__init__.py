@@ -11,7 +11,7 @@ from phix.core import arrays, libraries
 from phix.core.engines import Program
 from phix.core.graph import Graph
 from phix.core.places import Place
-from phix.kernels.cpu import host, matrices, views  # noqa: F401 - matrices tells core what it makes
+from phix.kernels.cpu import matrices, views  # noqa: F401 - matrices tells core what it makes
 from phix.kernels.cpu.program import CpuProgram
 from phix.kernels.engine_base import EngineOfPrograms, LoopEngine, Lower
 
@@ -25,10 +25,6 @@ class CpuEngine(EngineOfPrograms, LoopEngine):
 
     name = "cpu"
     backends = ("BLAS", "SCIPY", "NUMPY", "CPU")
-
-    def foresee(self) -> None:
-        """See :class:`phix.core.engines.Engine`."""
-        host.foresee()
 
     def lazy_program(
         self, graph: Graph, contiguous: tuple[bool, ...], lower: Lower, place: Place | None

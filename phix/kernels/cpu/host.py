@@ -2,18 +2,11 @@
 
 What LLVM said is kept for this start of the system, these words of the system about its CPU and
 this library of llvmlite: where all of them are the same, so is the answer.
-
-LLVM's library takes 40 ms to be opened, for which Python's lock is let go: a thread opens it while
-the first program to be compiled is traced and lowered.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import os
-import sys
-import threading
 from functools import lru_cache
 
 import llvmlite
@@ -38,31 +31,6 @@ def facts() -> dict[str, str]:
 
 
 _NAMES = ("LLVM", "triple", "CPU", "features")
-
-
-def foresee() -> None:
-    """Begin to open LLVM's library where it will be asked for the facts."""
-    if not facts.cache_info().currsize and not disk_cache.remembers(_stamp()):
-        begin_opening()
-
-
-def begin_opening() -> None:
-    """Have LLVM's library opened, if it is not, beside what the caller goes on with."""
-    if _LIBRARY not in sys.modules and not _openings:
-        thread = threading.Thread(target=importlib.import_module, args=(_LIBRARY,))
-        with contextlib.suppress(RuntimeError):  # no more threads: who needs it first opens it
-            thread.start()
-            _openings.append(thread)
-
-
-def finish_opening() -> None:
-    """Wait until LLVM's library is open, if that has begun."""
-    for thread in _openings:
-        thread.join()
-
-
-_LIBRARY = "llvmlite.binding"
-_openings: list[threading.Thread] = []  # one at most
 
 
 def _asked() -> str:

@@ -65,7 +65,6 @@ _forking = contextlib.ExitStack()
 def _before_fork() -> None:
     """Wait for what other threads compile: in the child LLVM would be half in it for ever."""
     _forking.enter_context(_lock)
-    host.finish_opening()
     made = sys.modules.get("phix.kernels.cpu.compiler")
     for each in tuple(made.Emission.under_way) if made else ():
         each.wait()

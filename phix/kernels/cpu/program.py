@@ -16,7 +16,7 @@ from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.core.tensor import Tensor, key_of
 from phix.core.texts import Texts
-from phix.kernels.cpu import host, stored
+from phix.kernels.cpu import stored
 from phix.kernels.cpu.results import Allocator, allocator
 from phix.kernels.cpu.stored import NativeCall
 
@@ -62,7 +62,6 @@ class CpuProgram:
     @stack.lazy
     def source(self) -> NativeProgram:
         """What the machine code is made from."""
-        host.begin_opening()
         from phix.kernels.cpu.native_program import NativeProgram
 
         with rewrites.without(self.left_out), settings.in_force(self.settings):
