@@ -277,6 +277,7 @@ PROGRAMS: dict[str, tuple[Function, str, Shapes]] = {
     "extremes and places": (lambda x: (ops.max(x * 2.0, 1), ops.argmax(x * 2.0, 1)), F4, ((7, 5),)),
     "long rows": (lambda x: ops.max(x, 1), F4, ((33, 133),)),  # of more vectors
     "rows that come again": (lambda x: ops.softmax(x), F4, ((5, 37),)),
+    "short vectors": (lambda x, y: (ops.tanh(x), ops.exp(y)), F8, ((3,), (2,))),
     "long work": (lambda x, y: ops.tanh(x) * ops.exp(-y), F4, ((5, 7), (5, 7))),
     "rows beside a row": (lambda x, b: ops.tanh(x + b) * x, F4, ((70, 5), (5,))),
     "rows of chances": (
@@ -399,7 +400,7 @@ def test_every_pass_of_the_tables_changes_some_program() -> None:
     names = ("descent", "deep network", "partly read", "carried sums", "views", "layer norm",
              "running totals", "short rows", "long rows", "rows beside a row",
              "rows that come again", "rows of chances", "rolled", "ranks",
-             "extremes and places", "long work")  # fmt: skip
+             "extremes and places", "long work", "short vectors")  # fmt: skip
     for name in names:
         changed.update(_proved(name).changed)
         with small_thresholds():

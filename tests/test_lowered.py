@@ -260,6 +260,10 @@ PROGRAMS = {
     "extremes and places": (lambda x: (ops.max(x, 1), ops.argmax(x, 1)), [normal(30, 20)]),
     "large sum": (lambda x: (ops.sum(ops.tanh(x)), ops.tanh(x) + 1.0), [normal(500, 700)]),
     "large and plain": (lambda x: x + 1.0, [normal(600, 600)]),
+    "small updates": (
+        lambda *params: [ops.tanh(p) * 0.9 + ops.exp(-p) for p in params],
+        [normal(k, 700 + k) for k in range(25, 31)],
+    ),
     "long work": (lambda x: ops.tanh(x) * ops.exp(-x), [normal(200, 300)]),
     "cheap": (lambda x: (x + 1.0) / ops.sum(x + 1.0, 1, keepdim=True), [normal(9, 30)]),
     "softmax": (softmax_of_network, [normal(6, 3), normal(3, 5)]),

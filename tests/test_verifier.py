@@ -253,6 +253,36 @@ def step(reads: list[Buffer], writes: list[Buffer]) -> Kernel:
     return Kernel([Store(b, (ir.ZERO,), value) for b in writes])
 
 
+OTHER = Buffer("o1", OUT.dtype, OUT.dims, "output")
+TEMP = buffer("t0", 4)
+
+
+@pytest.mark.parametrize(
+    ("steps", "fault"),
+    [
+        ([([X], [OUT]), ([X], [OTHER])], ""),
+        ([([X], [OUT]), ([OUT], [OTHER])], "meet in o0"),
+        ([([OUT], [OTHER]), ([X], [OUT])], "meet in o0"),
+        ([([X], [OUT]), ([X], [OTHER]), ([X], [OUT])], "meet in o0"),
+        ([([X], [TEMP]), ([X], [OTHER])], "writes a temp"),
+        ([([X], [OTHER]), ([X], [TEMP])], "writes a temp"),
+    ],
+)
+def test_kernels_that_run_at_once_are_apart(steps: list[Any], fault: str) -> None:
+    made = [step(*one) for one in steps]
+    for kernel in made[1:]:
+        kernel.beside = size(1000)
+    found = LoopProgram([X], [], [OUT, OTHER], [TEMP], [step([X], [OUT, OTHER, TEMP]), *made], {})
+    if not fault:
+        verify("a pass", found)
+        return
+    with pytest.raises(VerificationError, match=rf"'kernels_beside_are_apart': .*{fault}"):
+        verify("a pass", found)
+    made[-1].beside = None  # it waits for those before it
+    if len(made) == 2:
+        verify("a pass", found)
+
+
 def test_temps_that_are_needed_at_once_do_not_share_memory() -> None:
     a, b = buffer("t0", 4), buffer("t1", 4)
     first, second = step([X], [a]), step([X], [b])

@@ -85,7 +85,7 @@ class Known:
         self.label = label
 
     # -- arrays and dims -------------------------------------------------------------------
-    def _argument(self, parameter: Parameter) -> str:
+    def argument(self, parameter: Parameter) -> str:
         kind, what = parameter
         if parameter == faults.KEY:
             return f"ptr {self.fault()}"

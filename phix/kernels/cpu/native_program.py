@@ -41,7 +41,8 @@ def _foresees(library: str, sizes: Sizes) -> None:
 
 def _begin_routines(program: LoopProgram) -> None:
     """Start on what a program will call, if no disk has it, while it is printed and compiled."""
-    if any(isinstance(s, Kernel) and s.shared for s in ir.walk_steps(program.steps)):
+    kernels = [s for s in ir.walk_steps(program.steps) if isinstance(s, Kernel)]
+    if any(k.shared is not None or k.beside is not None for k in kernels):
         threads.begin()
     if not all(map(ir.is_tiny, program.temps)):
         pool.begin()

@@ -7,11 +7,13 @@ and equal ones are one function.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from phix.core import settings, stack
 from phix.kernels.cpu import (
     asking,
+    beside,
     faults,
     long_loops,
     parallel_callers,
@@ -55,6 +57,11 @@ class Steps(Known):
                 Part(self, together).call()
                 at += len(together)
                 continue
+            kernels = self._beside(steps, at) if at + 1 < len(steps) else []
+            if kernels:
+                self._run_beside(kernels)
+                at += len(kernels)
+                continue
             self.step(steps[at])
             at += 1
             if isinstance(steps[at - 1], ir.BindStep):
@@ -95,7 +102,28 @@ class Steps(Known):
         self.block(steps)
         self.scopes.pop()
 
-    def _kernel(self, kernel: Kernel) -> None:
+    def _beside(self, steps: list[Step], at: int) -> list[Kernel]:
+        """The kernels from there on that may run at once; none where each is to be timed."""
+        first = steps[at]
+        found = [first] if isinstance(first, Kernel) and not self.module.clock else []
+        for step in itertools.islice(steps, at + 1, None) if found else ():
+            if not isinstance(step, Kernel) or step.beside is None:
+                break
+            found.append(step)
+        return found if len(found) > 1 else []
+
+    def _run_beside(self, kernels: list[Kernel]) -> None:
+        """Run kernels at once, but in order where one may go wrong."""
+        made = [self._function_of(kernel) for kernel in kernels]
+        work = kernels[-1].beside
+        if work is None or any(text.can_fail for _, text in made):
+            for one in made:
+                self._call(*one)
+        else:
+            beside.emit(self, made, work)
+
+    def _function_of(self, kernel: Kernel) -> beside.Called:
+        """The name of the function of a kernel, which the module has from here on."""
         text = KernelText(kernel)
         self.module.declarations |= text.declarations
         self.module.libraries |= text.libraries
@@ -109,12 +137,20 @@ class Steps(Known):
         if inlined:
             self.module.inlined.append(kernel)
         key = (text.text.replace(" #0 {", " #3 {", 1) if inlined else text.text, inlined)
-        name = self.module.functions.setdefault(key, f"@kernel{len(self.module.functions)}")
-        if kernel.shared is not None:
-            self._share(kernel.shared, name, text.parameters)
-        else:
-            arguments = ", ".join(map(self._argument, text.parameters))
-            self.lines.append(f"  call void {name}({arguments})")
+        return self.module.functions.setdefault(key, f"@kernel{len(self.module.functions)}"), text
+
+    def _kernel(self, kernel: Kernel) -> None:
+        name, text = self._function_of(kernel)
+        if kernel.shared is None:
+            self._call(name, text)
+            return
+        self._share(kernel.shared, name, text.parameters)
+        if text.can_fail:
+            self.leave_if_failed()
+
+    def _call(self, name: str, text: KernelText) -> None:
+        arguments = ", ".join(map(self.argument, text.parameters))
+        self.lines.append(f"  call void {name}({arguments})")
         if text.can_fail:
             self.leave_if_failed()
 
@@ -123,7 +159,7 @@ class Steps(Known):
         extent, work = self.value(shared.extent), self.value(shared.work)
         ends = {ir.PIECE_START.data: "0", ir.PIECE_END.data: extent}
         values = [
-            f"i64 {ends[what]}" if kind == "dim" and what in ends else self._argument((kind, what))
+            f"i64 {ends[what]}" if kind == "dim" and what in ends else self.argument((kind, what))
             for kind, what in parameters
         ]
         many, alone, end = self.labels("shared", "alone", "end")

@@ -36,6 +36,7 @@ from phix.kernels.host_walk import HostWalk, StepRun
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import sizes
 from phix.kernels.loops import text as loop_text
+from phix.kernels.loops.calls import RANK_STEP
 from phix.kernels.loops.nodes import Buffer
 from phix.kernels.lowering import library_step
 from phix.kernels.scalar.language import Expr
@@ -101,7 +102,7 @@ class GpuProgram:
         return all(
             isinstance(s, (ir.Kernel, ir.ForStep))
             or (isinstance(s, ir.LibraryStep) and s.recordable)
-            or (type(s) is ir.HostStep and s.name == ir.RANK_STEP and s.attrs["kind"] != "ragged")
+            or (type(s) is ir.HostStep and s.name == RANK_STEP and s.attrs["kind"] != "ragged")
             for s in ir.walk_steps(self.loops.steps)
         )
 
@@ -398,7 +399,7 @@ class _SizedProgram(HostWalk):
 
     def _hoststep(self, step: ir.HostStep, scope: None = None) -> Run:
         runtime = self.runtime
-        if step.name == ir.RANK_STEP:
+        if step.name == RANK_STEP:
             return self._rank_step(step)
         native = runtime.host_step(step.name, step.attrs)
         if native is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.calls import RANK_STEP
 from phix.kernels.loops.nodes import HostStep, Step
 
 
@@ -26,7 +27,7 @@ class RankSteps:
         """Those among the steps of a program, loops and branches included; None: there are none."""
         lines, found = [], []
         for depth, step in _walk(steps, ()):
-            if isinstance(step, HostStep) and step.name == ir.RANK_STEP:
+            if isinstance(step, HostStep) and step.name == RANK_STEP:
                 attrs = step.attrs
                 what = (attrs["group"].name, attrs["kind"], attrs["detail"])
                 lines.append(f"{depth} {what} {step.inputs[0].dtype}")

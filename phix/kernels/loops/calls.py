@@ -9,6 +9,8 @@ from phix.kernels.loops.nodes import HostStep, StartStep, WaitStep
 # by, and there is one for a step that is begun and waited for at once.
 MOST_UNDER_WAY = 8
 SLOTS = MOST_UNDER_WAY + 1
+# The name of steps between the ranks of a mesh. Their attrs: group, kind, detail, source.
+RANK_STEP = "rank_step"
 
 
 @dataclass(eq=False)

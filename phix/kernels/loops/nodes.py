@@ -154,8 +154,9 @@ PIECE_START, PIECE_END = sc.var("piece.start"), sc.var("piece.end")
 class Kernel:
     """One top-level loop nest. A ``start`` fills a reduction's result with its initial value.
 
-    ``whole``: it computes every element of the one buffer it writes. ``locals``: the buffers it
-    has for itself, and how many elements each.
+    ``whole``: it computes every element of the one buffer it writes. ``locals``: the buffers it has
+    for itself, and how many elements each. ``beside``: it may run while the kernels before it do,
+    from the last on of which that is not said; about how many scalar operations they all make.
     """
 
     body: list[Statement] = field(default_factory=list)
@@ -163,10 +164,7 @@ class Kernel:
     whole: bool = False
     shared: Shared | None = None
     locals: dict[Buffer, Expr] = field(default_factory=dict)
-
-
-# The name of steps between the ranks of a mesh. Their attrs: group, kind, detail, source.
-RANK_STEP = "rank_step"
+    beside: Expr | None = None
 
 
 @dataclass(eq=False)

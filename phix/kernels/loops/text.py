@@ -49,7 +49,8 @@ class _Steps:
         if isinstance(step, ir.Kernel):
             self.kernels += 1
             shared = "" if step.shared is None else f"  # shared: {_expr(step.shared.extent, {})}"
-            head = f"{pad}kernel {self.kernels - 1}:{shared}"
+            beside = "" if step.beside is None else "  # beside the one before"
+            head = f"{pad}kernel {self.kernels - 1}:{shared}{beside}"
             own = [
                 f"{pad}  local {b.name}: {b.dtype}[{_expr(n, {})}]" for b, n in step.locals.items()
             ]

@@ -22,7 +22,7 @@ from phix.core.records import dataclass, field
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import sampling, slot_check
 from phix.kernels.loops.calls import CallStep
-from phix.kernels.loops.effects import may_meet
+from phix.kernels.loops.effects import Effects, effects_of, may_meet
 from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Pointer, Statement
 from phix.kernels.loops.sampling import Samples
 from phix.kernels.loops.text import program_text
@@ -220,6 +220,21 @@ def outputs_are_apart(program: LoopProgram) -> Iterator[str]:
         reused = program.reused[k] if program.reused else None
         if output in program.inputs and (reused is None or program.inputs[reused] is not output):
             yield f"a result lives in {output}, which was not donated to it"
+
+
+def kernels_beside_are_apart(program: LoopProgram) -> Iterator[str]:
+    """What a kernel writes is no temp, and nothing that those it may run beside touch."""
+    around = Effects(frozenset(), frozenset())
+    for step in program.steps:
+        own = effects_of(step)
+        if not isinstance(step, Kernel) or step.beside is None:
+            around = own
+            continue
+        for buffer in around.conflicts(own):
+            yield f"kernels that may run at once meet in {buffer}"
+        around = around.joined(own)
+        if any(b.kind == "temp" for b in around.writes):
+            yield "a kernel that may run beside others writes a temp"
 
 
 # -- rules of statements and expressions -------------------------------------------------------
@@ -455,7 +470,12 @@ def _touched(
     return written, every
 
 
-PROGRAM_RULES = (buffers_have_values, flights_are_undisturbed, outputs_are_apart)
+PROGRAM_RULES = (
+    buffers_have_values,
+    flights_are_undisturbed,
+    kernels_beside_are_apart,
+    outputs_are_apart,
+)
 KERNEL_RULES = (memory_has_one_name, threads_stay_apart)
 PLACE_RULES = PlaceRules(
     {

@@ -21,8 +21,8 @@ from phix.core.rank_ports import ADDED, BEGUN, BYTES, MOST, PLACES, Port
 from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value, buffer_value
-from phix.kernels.loops.calls import CallStep
-from phix.kernels.loops.nodes import RANK_STEP, Buffer, Element
+from phix.kernels.loops.calls import RANK_STEP, CallStep
+from phix.kernels.loops.nodes import Buffer, Element
 from phix.kernels.lowering.reduction import SUM, as_dtype, parts, whole
 from phix.kernels.lowering.registry import Task
 from phix.kernels.lowering.shape import reindexed, transpose

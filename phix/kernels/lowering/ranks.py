@@ -18,7 +18,8 @@ from phix.core import dtypes as dt
 from phix.core.kernel_registry import provides
 from phix.core.meta import MetaTensor
 from phix.kernels.loops.builder import Builder, Value
-from phix.kernels.loops.nodes import RANK_STEP, Buffer
+from phix.kernels.loops.calls import RANK_STEP
+from phix.kernels.loops.nodes import Buffer
 from phix.kernels.lowering import rank_calls
 from phix.kernels.lowering.rank_calls import axes_moved
 from phix.kernels.lowering.registry import Task, lowering

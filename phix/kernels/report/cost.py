@@ -16,6 +16,7 @@ from phix.core.analysis import CostAnalysis
 from phix.core.dims import DimLike
 from phix.core.records import dataclass, field
 from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.calls import RANK_STEP
 from phix.kernels.loops.nodes import Buffer, Kernel, LibraryCall, LoopProgram, Step
 from phix.kernels.report.routine_costs import HOST_STEPS, ROUTINES, Sizes, fft
 from phix.kernels.scalar.bottom_up import bottom_up
@@ -211,7 +212,7 @@ class _Counter:
             return  # counted where it is waited for
         rule = HOST_STEPS.get(step.name)
         flops = None if rule is None else rule(step, self.symbols)
-        if step.name == ir.RANK_STEP:
+        if step.name == RANK_STEP:
             self.uncounted.append("operations of steps between ranks")
         elif flops is None:
             self.uncounted.append(f"operations of {step.name}, which Python runs")

@@ -82,6 +82,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("rows_together", "cpu.rows_together"),
         LoopPass("rows_ahead", "cpu.rows_ahead"),
         LoopPass("stretches_ahead", "cpu.stretches_ahead"),
+        LoopPass("kernels_beside", "schedule.beside"),
     ),
     # One thread, and memory of Python's: what is printed for people to read.
     "numba": (

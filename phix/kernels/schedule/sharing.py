@@ -61,7 +61,7 @@ class _Sharing:
     def _shared(self, step: Step) -> list[Step]:
         if not isinstance(step, Kernel):
             return [step]
-        work = _work(step.body)
+        work = work_of(step.body)
         least = settings.current().least_shared_work
         if work.fn == "const" and work.data < least:
             return [step]
@@ -118,7 +118,7 @@ def _is_short(body: list[Statement]) -> bool:
     What its vectors leave over it does with other instructions, so their sums may be rounded in
     another order. Whole vectors in every piece leave the same over with any number of threads.
     """
-    work = _work(body, at_least=True)
+    work = work_of(body, at_least=True)
     return bool(work.fn == "const" and work.data <= _WRITTEN_OUT)
 
 
@@ -151,7 +151,7 @@ def _is_shareable(loop: For, loops: list[For], block: list[Statement]) -> bool:
 
 
 # -- work ------------------------------------------------------------------------------------
-def _work(body: list[Statement], at_least: bool = False) -> Expr:
+def work_of(body: list[Statement], at_least: bool = False) -> Expr:
     """About how many scalar operations a block makes, as an expression of dims.
 
     Loops that start anywhere but at 0, as over a part of something longer, may make one turn alone,
@@ -169,9 +169,9 @@ def _work(body: list[Statement], at_least: bool = False) -> Expr:
         if isinstance(s, For):
             is_part = at_least and s.start is not ir.ZERO
             turns = _length_of_part(s) if is_part else _length(s.extent)
-            total = total + turns * _work(s.body, at_least)
+            total = total + turns * work_of(s.body, at_least)
         elif isinstance(s, (ir.If, ir.While)):
-            total = total + _work(s.body, at_least)
+            total = total + work_of(s.body, at_least)
         elif isinstance(s, ir.LibraryCall):
             total = total + _call(s)
     return total
