@@ -138,10 +138,15 @@ def sign(x: Complex) -> Complex:
 
 
 def _times(value: Expr, factor: Expr) -> Expr:
-    """value * factor where a factor 0 wins over an infinite value."""
-    return select(
-        eq(factor, 0.0), factor * copysign(const(1.0, value.dtype), value), value * factor
-    )
+    """value * factor, for values from 0 on, where a factor 0 wins over one infinite or NaN."""
+    return select(eq(factor, 0.0), factor, value * factor)
+
+
+def _signed_times(value: Expr, factor: Expr) -> Expr:
+    """The same for values of any sign; that of NaN, which hangs on the code, is none."""
+    one = const(1.0, value.dtype)
+    sign = select(is_nan(value), one, copysign(one, value))
+    return select(eq(factor, 0.0), factor * sign, value * factor)
 
 
 @body("exp", complex=True)
@@ -205,7 +210,7 @@ def _hyperbolic(x: Expr) -> tuple[Expr, Expr, Expr]:
 def sinh(x: Complex) -> Complex:
     sine, cosine = tr.sine_and_cosine(x.imag)
     sinh_a, cosh_a, factor = _hyperbolic(x.real)
-    real = _times(sinh_a, cosine) * factor
+    real = _signed_times(sinh_a, cosine) * factor
     # an angle that is none leaves 0 and infinities, as in C
     kept = is_nan(cosine) & (eq(x.real, 0.0) | eq(fabs(x.real), INF))
     return Complex(select(kept, x.real, real), _times(cosh_a, sine) * factor)
@@ -215,7 +220,7 @@ def sinh(x: Complex) -> Complex:
 def cosh(x: Complex) -> Complex:
     sine, cosine = tr.sine_and_cosine(x.imag)
     sinh_a, cosh_a, factor = _hyperbolic(x.real)
-    real, imag = _times(cosh_a, cosine) * factor, _times(sinh_a, sine) * factor
+    real, imag = _times(cosh_a, cosine) * factor, _signed_times(sinh_a, sine) * factor
     real = select(is_nan(cosine) & eq(fabs(x.real), INF), INF, real)
     return Complex(real, select(is_nan(sine) & eq(x.real, 0.0), 0.0, imag))
 
