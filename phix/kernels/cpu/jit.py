@@ -42,6 +42,7 @@ _METH_FASTCALL = 0x80
 
 # Which module of this folder makes a function known that compiled code calls; else it is BLAS's.
 _PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
+_PROVIDERS |= {"phix_share_in": "threads"}
 _PROVIDERS |= {"phix_numba_runtime": "..numba.calls"}
 _PROVIDERS |= {
     f"phix_product_{dtype}": "product_code" for dtype in ("bfloat16", "float32", "float64")

@@ -220,7 +220,7 @@ def _entry(name: str) -> str:
 def text(name: str, by_tiles: bool) -> str:
     """The module with the product, as function ``name``; ``by_tiles``: the process may use AMX."""
     parts = [
-        threads.DECLARATION,
+        threads.IN_PIECES,
         *pool.DECLARATIONS,
         "declare i64 @llvm.smin.i64(i64, i64)",
         "declare i64 @llvm.smax.i64(i64, i64)",

@@ -20,7 +20,6 @@ from phix.kernels.cpu import jit, pool, product_spans, product_sums, threads, ti
 from phix.kernels.cpu.fourier_call import forwarded
 from phix.kernels.cpu.product_panels import (
     ARGUMENTS,
-    DEPTH,
     LEAST_SHARED,
     X,
     Y,
@@ -48,6 +47,9 @@ FEW_OF_LOW, GROUP = 10, 256 << 10
 # share; low tiles where rows come from a third cache, so many bytes at most. Of rows that do not
 # stay near, high ones meet some panels at a time, and need more of them to share.
 LEAST_PANELS, LEAST_OF_FAR, FROM_THIRD = 6, 12, 8 << 20
+# Pieces of each thread's panels of columns where tiles are high: the packed rows come from far for
+# each of them.
+FEW_PIECES = 2
 # Rows of y that are packed at a time, across all panels: they are read in order.
 TOGETHER = 8
 # Elements to pack below which threads do not share them: some microseconds.
@@ -144,17 +146,17 @@ def _panel_job(kind: str, size: int, tile: Tile) -> str:
     """
     t = Text(kind, size)
     panels, m, k, fault = fields(t, "row_panels", "m", "k", "fault")
-    whole, some = DEPTH * tile.widths[0], "1"
+    whole, some = tile.depth * tile.widths[0], "1"
     if not tile.is_low:
-        some = t.let(f"select i1 {_are_near(t, m, k)}, i64 1, i64 {BLOCK // (whole * size)}")
+        some = t.let(f"select i1 {_are_near(t, tile, m, k)}, i64 1, i64 {BLOCK // (whole * size)}")
     end = t.let(f"call i64 @llvm.smax.i64(i64 {k}, i64 1)")  # no terms: zeros are stored
     with (
         memory(t, t.op("mul", some, whole * size), fault) as near,
         t.loop("%from", "%to", some) as first,
     ):
         last = t.least(t.op("add", first, some), "%to")
-        with t.loop(0, end, DEPTH) as q:
-            depth = t.least(t.op("sub", k, q), DEPTH)
+        with t.loop(0, end, tile.depth) as q:
+            depth = t.least(t.op("sub", k, q), tile.depth)
             with t.loop(first, last) as j:
                 to = t.at(near, t.op("mul", t.op("sub", j, first), whole))
                 _pack_columns(t, tile, j, q, depth, to)
@@ -205,7 +207,7 @@ def _tiles(
         with t.loop(*rows) as p, t.loop(*columns) as j:
             yield p, j
         return
-    group = GROUP // (DEPTH * t.size * tile.rows[0])
+    group = GROUP // (tile.depth * t.size * tile.rows[0])
     with (
         t.loop(*rows, group) as first,
         t.loop(*columns) as j,
@@ -218,7 +220,7 @@ def _goes_by_panels(t: Text, tile: Tile, known: dict[str, str]) -> str:
     """Whether ``panel_job`` makes the product."""
     least = str(LEAST_PANELS)
     if not tile.is_low:
-        is_near = _are_near(t, "%m", "%k")
+        is_near = _are_near(t, tile, "%m", "%k")
         least = t.let(f"select i1 {is_near}, i64 {LEAST_PANELS}, i64 {LEAST_OF_FAR}")
     conditions = [
         f"icmp eq i64 {known['y_lies']}, 0",
@@ -229,9 +231,9 @@ def _goes_by_panels(t: Text, tile: Tile, known: dict[str, str]) -> str:
     return holds(t, *conditions)
 
 
-def _are_near(t: Text, m: str, k: str) -> str:
+def _are_near(t: Text, tile: Tile, m: str, k: str) -> str:
     """Whether a second cache holds all rows of one span of the sums."""
-    return t.let(f"icmp slt i64 {t.op('mul', m, t.least(k, DEPTH))}, {BLOCK // t.size}")
+    return t.let(f"icmp slt i64 {t.op('mul', m, t.least(k, tile.depth))}, {BLOCK // t.size}")
 
 
 def _sums_of_tile(t: Text, tile: Tile, p: str, j: str, start: str, end: str) -> None:
@@ -250,9 +252,9 @@ def _sums_of_tile(t: Text, tile: Tile, p: str, j: str, start: str, end: str) -> 
         (start, t.least(lying, end), t.at(y, column), pitch),
         (behind, end, t.at(packed, t.op("mul", column, k)), width),
     ):
-        with t.loop(first, last, DEPTH) as q:
+        with t.loop(first, last, tile.depth) as q:
             adds = t.let(f"icmp ne i64 {t.op('or', add, q)}, 0")
-            depth = t.least(t.op("sub", t.least(last, k), q), DEPTH)
+            depth = t.least(t.op("sub", t.least(last, k), q), tile.depth)
             a, b = t.at(left, t.op("mul", q, inner)), t.at(right, t.op("mul", q, apart))
             t.put(
                 f"call void @tile(i64 {height}, i64 {width}, i64 {depth}, ptr {a}, i64 {step}, "
@@ -284,7 +286,7 @@ def _which_lie(t: Text, tile: Tile, known: dict[str, str]) -> tuple[str, str]:
     return t.let(f"zext i1 {x} to i64"), t.let(f"zext i1 {y} to i64")
 
 
-def _span(t: Text, known: dict[str, str]) -> str:
+def _span(t: Text, tile: Tile, known: dict[str, str]) -> str:
     """How long the sums are that are made of all rows before they go on: as those of a tile.
 
     The rows of x, so many columns of them, then stay in a cache while blocks of columns of y come.
@@ -294,11 +296,11 @@ def _span(t: Text, known: dict[str, str]) -> str:
     rows_lie = t.let(f"select i1 {in_order}, i64 {known['x_lies']}, i64 0")
     is_near = t.let(f"icmp ne i64 {t.op('or', rows_lie, known['y_lies'])}, 0")
     whole = t.let("call i64 @llvm.smax.i64(i64 %k, i64 1)")
-    return t.let(f"select i1 {is_near}, i64 {whole}, i64 {DEPTH}")
+    return t.let(f"select i1 {is_near}, i64 {whole}, i64 {tile.depth}")
 
 
 def _part(kind: str, size: int, tile: Tile) -> str:
-    """A product of no more than ``DEPTH * PARTS`` terms."""
+    """A product of no more than ``product_sums.LONGEST`` terms."""
     t = Text(kind, size)
     goes_by_spans = product_spans.is_chosen(t, tile)
     if tile.is_low:
@@ -315,7 +317,7 @@ def _by_tiles(kind: str, size: int, tile: Tile) -> str:
     values = operands(t, tile)
     values["x_lies"], values["y_lies"] = _which_lie(t, tile, values)
     values["fault"] = "%fault"
-    values["span"] = _span(t, values)
+    values["span"] = _span(t, tile, values)
     is_by_panels = _goes_by_panels(t, tile, values)
     deep = t.least(t.let("call i64 @llvm.smax.i64(i64 %k, i64 1)"), values["span"])
     fit = t.op("sdiv", BLOCK // (size * tile.widths[0]), deep)
@@ -333,12 +335,13 @@ def _by_tiles(kind: str, size: int, tile: Tile) -> str:
         for count, lies in (("%m", "x_lies"), (wide, "y_lies"))
     ]
     elements = t.op("mul", t.op("add", *moved), "%k")
+    pieces = threads.PIECES_PER_THREAD if tile.is_low else FEW_PIECES
     with memory(t, t.op("add", bytes_x, bytes_y)) as found:
         packed_y = t.let(f"getelementptr inbounds i8, ptr {found}, i64 {bytes_x}")
         told(t, values | {"packed_x": found, "packed_y": packed_y})
         shared(t, "pack_job", packs, elements, LEAST_PACKED)
         with t.where(is_by_panels):
-            shared(t, "panel_job", values["column_panels"], work, LEAST_SHARED)
+            shared(t, "panel_job", values["column_panels"], work, LEAST_SHARED, pieces)
         with t.where(t.let(f"xor i1 {is_by_panels}, true")):
             shared(t, "tile_job", tasks, work, LEAST_SHARED)
     return t.function(f"@by_tiles({ARGUMENTS})")
@@ -356,7 +359,7 @@ def text(name: str, dtype: str, tile: Tile) -> str:
     """The module with the product of matrices of ``dtype``, as function ``name``."""
     kind, size = KINDS[dtype]
     parts = [
-        threads.DECLARATION,
+        threads.IN_PIECES,
         *pool.DECLARATIONS,
         "declare i64 @llvm.smin.i64(i64, i64)",
         "declare i64 @llvm.smax.i64(i64, i64)",

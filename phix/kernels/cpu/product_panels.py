@@ -6,12 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from phix.kernels.cpu import faults
+from phix.kernels.cpu import faults, threads
 from phix.kernels.cpu.tiles import Text, Tile
 
-# Sums run over so many products, then go to memory: two panels stay in the first cache or second,
-# and a long sum is made of parts.
-DEPTH = 512
 # Multiplications below which threads do not share them: some microseconds.
 LEAST_SHARED = 300_000
 # Packed operands up to this many bytes need no memory from the pool.
@@ -116,11 +113,14 @@ def holds(t: Text, *conditions: str) -> str:
     return every
 
 
-def shared(t: Text, job: str, extent: str, work: str, least: int) -> None:
-    """Run a job in pieces by threads, where there is so much work, or here."""
+def shared(
+    t: Text, job: str, extent: str, work: str, least: int, pieces: int = threads.PIECES_PER_THREAD
+) -> None:
+    """Run a job in so many pieces for each thread, where there is so much work, or here."""
     pays = t.let(f"icmp sge i64 {work}, {least}")
     with t.where(pays):
-        t.put(f"call void @phix_share(ptr @{job}, ptr %job, i64 {extent}, i64 1)")
+        job_and_extent = f"ptr @{job}, ptr %job, i64 {extent}"
+        t.put(f"call void @phix_share_in({job_and_extent}, i64 1, i64 {pieces})")
     with t.where(t.let(f"xor i1 {pays}, true")):
         t.put(f"call void @{job}(ptr %job, i64 0, i64 {extent})")
 

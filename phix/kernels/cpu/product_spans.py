@@ -1,15 +1,15 @@
 """Products of few rows and columns, and long sums, by spans of these: as gradients of weights are.
 
 Their operands are read once, and packing them takes as long as the multiplications. A span of
-``DEPTH`` terms is made by one thread, in a part of the result that is its own, some terms of all
-rows and columns before the next: these stay in the first cache, where they lie. The parts are added
-up in their order, so the results have the bits of the other ways.
+``Tile.depth`` terms is made by one thread, in a part of the result that is its own, some terms of
+all rows and columns before the next: these stay in the first cache, where they lie. The parts are
+added up in their order, so the results have the bits of the other ways.
 """
 
 from __future__ import annotations
 
 from phix.kernels.cpu import product_panels as panels
-from phix.kernels.cpu.product_panels import ARGUMENTS, DEPTH, LEAST_SHARED, X, Y, fields
+from phix.kernels.cpu.product_panels import ARGUMENTS, LEAST_SHARED, X, Y, fields
 from phix.kernels.cpu.tiles import LINE, Text, Tile
 
 # Bytes of the largest part, and of the terms that come before the next; the fewest of these.
@@ -34,7 +34,7 @@ def is_chosen(t: Text, tile: Tile) -> str:
         f"or i1 {has_two}, {is_turned}",
         f"icmp sgt i64 {known['row_panels']}, 1",
         f"icmp eq i64 {known['y_column']}, 1",
-        f"icmp sgt i64 %k, {DEPTH}",
+        f"icmp sgt i64 %k, {tile.depth}",
         "icmp sgt i64 %n, 0",  # what is asked for is shared by tiles
         f"icmp sle i64 {t.op('mul', '%m', '%n')}, {PART // t.size}",
     )
@@ -44,10 +44,10 @@ def product(kind: str, size: int, tile: Tile) -> str:
     """Memory for the parts and for what is packed, all spans, and the sum of the parts."""
     t = Text(kind, size)
     values = panels.operands(t, tile)
-    spans = t.op("sdiv", t.op("add", "%k", DEPTH - 1), DEPTH)
+    spans = t.op("sdiv", t.op("add", "%k", tile.depth - 1), tile.depth)
     fit = t.op("sdiv", NEAREST // size, t.op("add", "%m", "%n"))
     deep = t.let(f"call i64 @llvm.smax.i64(i64 {fit}, i64 {LEAST_DEPTH})")
-    values["span"] = deep = t.least(deep, DEPTH)
+    values["span"] = deep = t.least(deep, tile.depth)
     high, wide = _padded(t, tile, values["row_panels"], values["column_panels"])
     parts = t.op("mul", t.op("mul", high, wide), spans)
     near = t.op("mul", t.op("mul", t.op("add", high, wide), deep), spans)
@@ -79,8 +79,8 @@ def span_job(kind: str, size: int, tile: Tile) -> str:
     packed_y = t.at(packed_x, t.op("mul", high, deep))
     is_turned = t.let(f"icmp eq i64 {x_row}, 1")
     with t.loop("%from", "%to") as s:
-        start = t.op("mul", s, DEPTH)
-        end = t.least(t.op("add", start, DEPTH), k)
+        start = t.op("mul", s, tile.depth)
+        end = t.least(t.op("add", start, tile.depth), k)
         part = t.at(parts, t.op("mul", s, t.op("mul", high, wide)))
         with t.loop(start, end, deep) as q:
             depth = t.least(t.op("sub", end, q), deep)

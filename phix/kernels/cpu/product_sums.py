@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from phix.kernels.cpu import faults
-from phix.kernels.cpu.product_panels import ARGUMENTS, DEPTH, stride
+from phix.kernels.cpu.product_panels import ARGUMENTS, stride
 from phix.kernels.cpu.tiles import Text
 
-# So many parts are added up in memory; of longer sums what they come to goes into float64s.
-PARTS = 32
-LONGEST = DEPTH * PARTS
+# So many terms are added up in memory, in parts; of longer sums what these come to goes into
+# float64s.
+LONGEST = 16 << 10
 
 
 def _add_to_wide(kind: str, size: int) -> str:
@@ -46,7 +46,7 @@ def _over_result(t: Text) -> Iterator[tuple[str, str]]:
 
 
 def _entry(name: str, kind: str, size: int) -> str:
-    """Parts of ``DEPTH * PARTS`` terms, one after the other."""
+    """Parts of ``LONGEST`` terms, one after the other."""
     t = Text(kind, size)
     is_long = t.let(f"icmp sgt i64 %k, {LONGEST}")
     with t.where(t.let(f"xor i1 {is_long}, true")):

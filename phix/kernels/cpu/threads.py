@@ -204,6 +204,12 @@ entry:
 ; %fn(%data, from, to) on pieces that together are 0..%extent: each is %grain iterations long or
 ; longer and, but for the last, a multiple of them.
 define void @phix_share(ptr %fn, ptr %data, i64 %extent, i64 %grain) nounwind {
+  call void @phix_share_in(ptr %fn, ptr %data, i64 %extent, i64 %grain, i64 PIECES)
+  ret void
+}
+
+; The same, in so many pieces for each thread.
+define void @phix_share_in(ptr %fn, ptr %data, i64 %extent, i64 %grain, i64 %pieces) nounwind {
 entry:
   %workers = load i64, ptr @workers
   %none = icmp eq i64 %workers, 0
@@ -222,7 +228,7 @@ alone:
 share:
   %threads = add i64 %workers, 1
   %stripe = call i64 @part(i64 %whole, i64 %threads, i64 %grain)
-  %piece = call i64 @part(i64 %stripe, i64 PIECES, i64 %grain)
+  %piece = call i64 @part(i64 %stripe, i64 %pieces, i64 %grain)
   store ptr %fn, ptr @fn
   store ptr %data, ptr @data
   store i64 %extent, ptr @extent
@@ -276,6 +282,7 @@ done:
 """
 
 DECLARATION = "declare void @phix_share(ptr, ptr, i64, i64)"
+IN_PIECES = "declare void @phix_share_in(ptr, ptr, i64, i64, i64)"
 
 # How a CPU is told that a loop waits: LLVM intrinsic, types and values of its arguments.
 _X86, _ARM = ("llvm.x86.sse2.pause", "", ""), ("llvm.aarch64.hint", "i32", "i32 1")
@@ -307,9 +314,10 @@ def thread_count() -> int:
 @cache
 def bind() -> None:
     """Make ``phix_share`` known to compiled code, and start the workers."""
-    names = ("phix_start_workers", "phix_share")
-    start, share = jit.addresses(_module(), names, is_final=True)
-    jit.add_symbol("phix_share", share)
+    names = ("phix_start_workers", "phix_share", "phix_share_in")
+    start, *shares = jit.addresses(_module(), names, is_final=True)
+    for name, share in zip(names[1:], shares):
+        jit.add_symbol(name, share)
     start_workers = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(start)
     workers = thread_count() - 1
     start_workers(workers, 0)

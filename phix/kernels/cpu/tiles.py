@@ -37,6 +37,12 @@ class Tile:
         """Whether it has few rows, so that its columns are most of what it reads."""
         return self.rows[0] <= 8
 
+    @property
+    def depth(self) -> int:
+        """So many products are added up before sums go to memory: two panels stay in the first
+        cache or second, and a long sum is made of parts."""
+        return 512 if self.is_low else 256
+
 
 def tile(dtype: str, vector_bytes: int, registers: int) -> Tile:
     """Tiles that leave registers for a row of y and one element of x."""
