@@ -605,7 +605,7 @@ w = np.linspace(-1, 1, 12, dtype="f").reshape(4, 3)
 x = np.linspace(0, 2, 20, dtype="f").reshape(5, 4)
 grad = phix.jit(phix.grad(loss))(w, x)
 compilers = ("phix.kernels.lowering.lower", "llvmlite.binding")
-loaded = [m for m in (*compilers, "scipy.linalg", "hashlib", "json") if m in sys.modules]
+loaded = [m for m in (*compilers, "scipy.linalg", "hashlib", "json", "fractions") if m in sys.modules]
 t = np.tanh(x @ w)
 np.testing.assert_allclose(grad, x.T @ (2 * t * (1 - t * t)), rtol=1e-4)
 info = phix.cache_info()
@@ -625,7 +625,8 @@ def _process(folder: Path) -> subprocess.Popen[str]:
 
 def test_a_new_process_finds_programs_and_imports_no_compiler(tmp_path: Path) -> None:
     misses, *loaded = _process(tmp_path).communicate()[0].split()
-    assert int(misses) > 0 and loaded[:2] == COMPILERS
+    # OpenSSL may have made the digest of all sources, which is kept
+    assert int(misses) > 0 and [name for name in loaded if name != "hashlib"] == COMPILERS
     assert _process(tmp_path).communicate()[0].split() == ["0"]
 
 

@@ -13,11 +13,11 @@ computed for such lanes, one after the other.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 
 from phix.core import dtypes as dt
+from phix.core.digests import sha256
 from phix.core.records import dataclass
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu import jit, units
@@ -63,7 +63,7 @@ def of(choice: Expr) -> Rare:
     body = _Body()
     value = bottom_up(costly, {e: f"%x{k}" for k, e in enumerate(given, 1)}, body.compute)
     text = _of_lanes(kinds, body.lines, value)
-    name = f"{units.RARE}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    name = f"{units.RARE}{sha256(text.encode()).hexdigest()[:12]}"
     _APART[name] = _Apart(text.replace("@NAME", f"@{name}"), body.declarations, kinds)
     return Rare(name, (condition, usual, *given))
 

@@ -7,7 +7,6 @@ are the terms of the series near 0: nothing cancels.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import cache
 from math import factorial, pi, sqrt
 
@@ -28,7 +27,6 @@ from phix.kernels.scalar.language import sqrt as root
 from phix.kernels.scalar.power import power_as_pair, powered
 from phix.kernels.scalar.registry import body
 
-_HALF = Fraction(1, 2)
 # The series far out is right to so many bits; each is good for half the numbers of its format.
 _BITS_SINGLE, _BITS_DOUBLE = 30, 58
 
@@ -36,11 +34,13 @@ _BITS_SINGLE, _BITS_DOUBLE = 30, 58
 @cache
 def _far_series(m: int, n: int, bits: int) -> tuple[float, list[float]]:
     """``(a, c)``: from a on, F is a^-(m + 1/2) times the sum of c_k a^-k, times a number."""
-    first = Fraction(8)
+    from fractions import Fraction  # programs without these functions need none
+
+    first, half = Fraction(8), Fraction(1, 2)
     while True:
         term, terms = Fraction(1), [Fraction(1)]
         for k in range(200):
-            factor = (m + _HALF + k) * (_HALF - n + k) / (2 * (k + 1))
+            factor = (m + half + k) * (half - n + k) / (2 * (k + 1))
             if abs(factor) > first:  # from here on the terms grow
                 break
             term *= factor
@@ -53,6 +53,9 @@ def _far_series(m: int, n: int, bits: int) -> tuple[float, list[float]]:
 @cache
 def _near_series(m: int, n: int, last: float, bits: int) -> list[float]:
     """c_k with F = exp(-2 a) times the sum of c_k a^k, up to the a given."""
+    from fractions import Fraction
+
+    half = Fraction(1, 2)
     term = Fraction(2 ** (m + n) * factorial(2 * m) * factorial(2 * n), 4 ** (m + n))
     term /= factorial(m) * factorial(n) * factorial(m + n)
     terms, total, k = [term], 0.0, 0
@@ -61,7 +64,7 @@ def _near_series(m: int, n: int, last: float, bits: int) -> list[float]:
         total += size
         if k > 2 * last and size < total * 2.0**-bits:
             return [float(t) for t in terms]
-        term *= 2 * (n + _HALF + k) / ((m + n + 1 + k) * (k + 1))
+        term *= 2 * (n + half + k) / ((m + n + 1 + k) * (k + 1))
         terms.append(term)
         k += 1
 
