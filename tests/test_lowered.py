@@ -244,6 +244,12 @@ def network(weights, x):
     return x
 
 
+def unrolled(x):
+    for _ in range(9):
+        x = ops.tanh(x) * 0.5 + x
+    return x
+
+
 PROGRAMS = {
     **{
         name: (
@@ -262,8 +268,9 @@ PROGRAMS = {
     "large and plain": (lambda x: x + 1.0, [normal(600, 600)]),
     "small updates": (
         lambda *params: [ops.tanh(p) * 0.9 + ops.exp(-p) for p in params],
-        [normal(k, 700 + k) for k in range(25, 31)],
+        [normal(k, 70 + k) for k in range(25, 31)],
     ),
+    "unrolled steps": (unrolled, [normal(9, 41)]),
     "long work": (lambda x: ops.tanh(x) * ops.exp(-x), [normal(200, 300)]),
     "cheap": (lambda x: (x + 1.0) / ops.sum(x + 1.0, 1, keepdim=True), [normal(9, 30)]),
     "softmax": (softmax_of_network, [normal(6, 3), normal(3, 5)]),

@@ -107,6 +107,7 @@ for _row in (
     ("rows_ahead", "loops", "the next row is asked for while one is worked on"),
     ("stretches_ahead", "loops", "long loops of much work ask for what they are about to read"),
     ("kernels_beside", "loops", "threads run short kernels that are in no other's way"),
+    ("repeated_functions", "loops", "what a loop computes many times of one number is a function"),
     ("parallel_callers", "loops", "programs of much work let other threads of Python run"),
     ("carry_in_place", "loops", "a loop's next carry is written over the one before"),
 ):

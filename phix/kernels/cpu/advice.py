@@ -213,7 +213,17 @@ def _of_much_work(loop: ir.For) -> str:
     every = ir.expressions(loop.body, usual=True)
     if sum(1 for e in every if e.args and e.fn != "load") < _LEAST_COMPILED_ONCE:
         return ""
-    return PARTLY[64 // _widest(loop)] if _is_in_order(loop) else MASKED
+    lanes = _lanes_in_order(loop)
+    return PARTLY[lanes] if lanes else MASKED
+
+
+def lanes_of_much_work(loop: ir.For) -> int:
+    """How many lanes a loop of much work has, if LLVM is told that; else 0."""
+    return _lanes_in_order(loop) if _of_much_work(loop) else 0
+
+
+def _lanes_in_order(loop: ir.For) -> int:
+    return 64 // _widest(loop) if _is_in_order(loop) else 0
 
 
 def _is_in_order(loop: ir.For) -> bool:

@@ -97,9 +97,12 @@ class _Entry(Steps):
         parts += [f"define internal void {name}{t}" for t, name in module.parts.items()]
         body = "\n".join([*self.stack, *self.lines])
         parts.append(f"define {self.takes} #2 {{\nentry:\n{body}\n}}")
-        parts, variants = rare.told(parts, module.declarations, _FIRST_FREE)
-        parts += [*sorted(module.declarations), *variants]
         attributes = jit.function_attributes()
+        if module.repeated:
+            self._define_repeated(parts, attributes)
+        more = [function.variants() for function in module.repeated.values()]
+        parts, variants = rare.told(parts, module.declarations, _FIRST_FREE, more)
+        parts += [*sorted(module.declarations), *variants]
         parts.append(f"attributes {units.KERNEL} = {{ noinline {attributes} }}")
         parts.append("attributes #1 = { nounwind willreturn memory(none) }")
         parts.append(f"attributes #2 = {{ {attributes} }}")
@@ -108,6 +111,14 @@ class _Entry(Steps):
         parts.append(f"attributes {units.WRITTEN_OUT} = {{ noinline {attributes} }}")
         parts += METADATA
         return "\n".join(parts) + "\n" + rare.definitions(module.declarations)
+
+    def _define_repeated(self, parts: list[str], attributes: str) -> None:
+        from phix.kernels.cpu import repeated_code  # few programs need it
+
+        for function in self.module.repeated.values():
+            texts, needs = repeated_code.definitions(function, attributes)
+            parts += texts
+            self.module.declarations |= needs
 
     def _declare_needs(self) -> None:
         """Name the functions of phix that functions from outside call: who loads the code, later

@@ -16,6 +16,7 @@ from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.array_objects import DATA, DIMS, STRIDES
 from phix.kernels.cpu.llvm import Parameter
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
+from phix.kernels.cpu.repeated import Repeated
 from phix.kernels.loops.nodes import Buffer, Kernel, Step
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.bottom_up import bottom_up
@@ -38,6 +39,7 @@ class Module:
     libraries: set[str] = field(default_factory=set)
     texts: dict[str, str] = field(default_factory=dict)  # constants of characters, by what they say
     inlined: list[Kernel] = field(default_factory=list)
+    repeated: dict[str, Repeated] = field(default_factory=dict)  # what is called, by name
     can_fail: bool = False
     may_ask_python: bool = True  # whether it is Python that calls, and no other code
     clock: Any = None  # see ``timed.Clock``

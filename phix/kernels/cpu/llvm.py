@@ -13,7 +13,7 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.cpu import extremes, faults, rare, streaming
+from phix.kernels.cpu import extremes, faults, rare, repeated, streaming
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.advice import APART_IN_LANES, advice, is_of_lanes
 from phix.kernels.loops import linked
@@ -52,6 +52,7 @@ class KernelText:
         self.declarations: set[str] = set()
         self.libraries: set[str] = set()
         self.takes_memory = self.can_fail = False
+        self.repeated: dict[str, repeated.Repeated] = {}  # what is called, by name
         printer = _Printer(self, kernel)
         for buffer, size in kernel.locals.items():
             printer.local(buffer, size)
@@ -95,6 +96,7 @@ class _Printer:
         self.scopes: list[list[tuple[Names, Expr]]] = [[]]
         self.depends: dict[Expr, frozenset[Any]] = {}
         self.rare: dict[Expr, rare.Rare] = {}
+        self.repeated: repeated.Calls = {}
 
     # -- names -----------------------------------------------------------------------------
     def let(self, text: str) -> str:
@@ -288,6 +290,7 @@ class _Printer:
                     extremes.take(self, found, key, values)
         else:
             self.access = APART_IN_LANES if is_of_lanes(loop) else ""
+            self.repeated |= repeated.calls_in(loop)
             self._inner(loop.body)
             self.access = ""
         self.open.pop()
@@ -418,6 +421,8 @@ class _Printer:
 
     def _operands(self, expr: Expr) -> tuple[Expr, ...]:
         """What is computed before an expression."""
+        if expr in self.repeated:
+            return (self.repeated[expr][1],)
         if expr.fn == "rarely":
             if expr not in self.rare:
                 self.rare[expr] = rare.of(expr)
@@ -446,6 +451,9 @@ class _Printer:
         if expr.fn == "load":
             return ins.load(self, expr.data.dtype, self.address(expr.data, expr.args), self.access)
         operands = list(map(self.operand, self._operands(expr)))
+        if expr in self.repeated:
+            self.out.repeated[self.repeated[expr][0].name] = self.repeated[expr][0]
+            return repeated.called(self, self.repeated[expr], *operands)
         if expr.fn == "rarely":
             return rare.called(self, self.rare[expr], operands)
         if expr.fn == "select" and expr.dtype.kind == "f":

@@ -126,25 +126,37 @@ def called(p: ins.Printer, function: Rare, operands: Sequence[str]) -> str:
     return p.let(f"call {kinds[1]} @{function.name}({given})")
 
 
+# A function that LLVM knows for one element: its type, its name, the types of what it takes, and
+# the names of those for vectors, by their lanes.
+Variants = tuple[str, str, list[str], dict[int, str]]
+
+
 def told(
-    bodies: Sequence[str], declarations: Iterable[str], first: int
+    bodies: Sequence[str], declarations: Iterable[str], first: int, more: Iterable[Variants] = ()
 ) -> tuple[list[str], list[str]]:
-    """Bodies of functions in which calls tell LLVM of vectors of what they call, and the lines that
-    declare these; attributes are numbered from ``first`` on."""
+    """Bodies of functions in which calls of what is rare, and of more, tell LLVM of vectors of what
+    they call, and the lines that declare these; attributes are numbered from ``first`` on."""
     bodies, lines, names = list(bodies), list[str](), list[str]()
-    found = filter(None, map(_DECLARED.fullmatch, sorted(declarations)))
-    for number, (kind, name, taken) in enumerate((m.groups() for m in found), first):
-        kinds = taken.split(", ")
-        variants = []
-        for lanes in _lane_counts():
+    found = [_variants(m) for m in map(_DECLARED.fullmatch, sorted(declarations)) if m]
+    for kind, _, kinds, variants in found:
+        for lanes, name in variants.items():
             given = ", ".join(f"<{lanes} x {each}>" for each in kinds)
-            lines.append(f"declare <{lanes} x {kind}> @{name}.{lanes}({given})")
-            variants.append(f"_ZGV_LLVM_N{lanes}{'v' * len(kinds)}_{name}({name}.{lanes})")
-            names.append(f"{name}.{lanes}")
-        lines.append(f'attributes #{number} = {{ {_PURE} "{_ATTRIBUTE}"="{",".join(variants)}" }}')
+            lines.append(f"declare <{lanes} x {kind}> @{name}({given})")
+    for number, (kind, name, kinds, variants) in enumerate([*found, *more], first):
+        every = ",".join(
+            f"_ZGV_LLVM_N{lanes}{'v' * len(kinds)}_{name}({variant})"
+            for lanes, variant in variants.items()
+        )
+        names += variants.values()
+        lines.append(f'attributes #{number} = {{ {_PURE} "{_ATTRIBUTE}"="{every}" }}')
         call = re.compile(rf"(?m)( = call {kind} @{name}\([^)]*\))$")
         bodies = [call.sub(rf"\1 #{number}", body) for body in bodies]
     return bodies, lines + _kept(names)
+
+
+def _variants(declared: re.Match[str]) -> Variants:
+    kind, name, taken = declared.groups()
+    return kind, name, taken.split(", "), {n: f"{name}.{n}" for n in _lane_counts()}
 
 
 def _lane_counts() -> list[int]:

@@ -127,6 +127,7 @@ class Steps(Known):
         text = KernelText(kernel)
         self.module.declarations |= text.declarations
         self.module.libraries |= text.libraries
+        self.module.repeated |= text.repeated
         if text.takes_memory:
             self._declare_pool()
         is_tiny = (

@@ -29,6 +29,7 @@ _NAME = re.compile(r"@([\w.$-]+)")
 # Between the text of a module and that of functions which join it behind LLVM's passes, and what
 # the names of these begin with: see ``rare``.
 MARK, RARE = "\n; -- functions that join these when loops are vectors --\n", "rare_"
+REPEATED = "repeated_"  # what the names of functions begin with that loops call: see ``repeated``
 # What keeps functions that are called later; it stands in every unit, and so do their names.
 _KEPT = re.compile(r"@kept = |@llvm.compiler.used = ")
 # What may stand in several units: that, what is declared, constants whose addresses do not count,
@@ -114,6 +115,9 @@ class _Module:
         """Functions, all that they need, and the names of those that are elsewhere."""
         inside = self._with_needs(own)
         named = set[str]().union(*(self.calls[name] for name in inside))
+        is_rare = any(name.startswith(RARE) for name in named)
+        if is_rare or any(name.startswith(REPEATED) for name in named):
+            named |= self.kept
         parts = []
         for name, body in self.functions.items():
             if name in inside:
@@ -121,8 +125,6 @@ class _Module:
             elif name in named:
                 head = body.partition("\n")[0].removesuffix(" {")
                 parts.append(head.replace(_APART, _ELSEWHERE, 1) + "\n")
-        is_rare = any(name.startswith(RARE) for name in named)
-        named |= self.kept if is_rare else set()
         lines = (f"{line}\n" for line in self.others if _is_for(line, named))
         return "".join([*parts, *lines, self.late if is_rare else ""])
 

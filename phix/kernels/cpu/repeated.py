@@ -1,0 +1,156 @@
+"""What a loop computes again and again of one number becomes a function, compiled once.
+
+Unrolled steps, and chains of layers, hold the same body many times. Of the values of a loop, each
+has a nearest one without which it cannot be had; what lies between the two is a function of one
+number, and equal functions are one expression where that number is a name. A function that stands
+in a loop many times, and from which nothing else is needed, is called:
+
+    %r = call float @repeated_0(float %x) #6
+    %r = call <16 x float> @repeated_0.16(<16 x float> %x)
+
+The second is what LLVM makes of the first where it makes vectors, told by an attribute, as of what
+is rare (``rare.py``). ``repeated_code.py`` has the texts of both.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from phix.core import dtypes as dt
+from phix.core import rewrites
+from phix.core.digests import sha256
+from phix.core.records import dataclass
+from phix.kernels.cpu import instructions as ins
+from phix.kernels.cpu import units
+from phix.kernels.cpu.advice import lanes_of_much_work
+from phix.kernels.loops.nodes import For, Store
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.bottom_up import bottom_up, with_operands
+from phix.kernels.scalar.language import Expr
+
+# A function has so many operations at least, and at most, and so many calls, which save so many
+# operations together.
+_LEAST_OPERATIONS, _MOST_OPERATIONS, _LEAST_CALLS, _LEAST_SAVED = 12, 600, 3, 160
+_DTYPES = frozenset({dt.float32, dt.float64, dt.int32, dt.int64, dt.uint32, dt.uint64})
+# Lanes past the end of a loop have any value, by which none may be divided.
+_REFUSED = frozenset({"quotient", "rest", "call"})
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A function of ``given``: what it computes, in so many lanes at a time."""
+
+    name: str
+    given: Expr
+    made: Expr
+    lanes: int
+
+    def variants(self) -> tuple[str, str, list[str], dict[int, str]]:
+        """See ``rare.Variants``."""
+        given, made = (ins.TYPES[e.dtype] for e in (self.given, self.made))
+        return made, self.name, [given], {self.lanes: f"{self.name}.{self.lanes}"}
+
+
+Calls = dict[Expr, tuple[Repeated, Expr]]  # by what is computed: the function, and of what
+
+
+def calls_in(loop: For) -> Calls:
+    """The calls that take the place of parts of the values of a loop."""
+    lanes = lanes_of_much_work(loop) if rewrites.is_on("repeated_functions") else 0
+    if not lanes or not all(isinstance(s, Store) for s in loop.body):
+        return {}
+    ways = _Ways([s.value for s in loop.body if isinstance(s, Store)])
+    found = defaultdict[Expr, list[tuple[Expr, Expr, set[Expr]]]](list)
+    for e, start, between in ways.closed():
+        given = sc.var("given", start.dtype)
+        found[bottom_up(e, {start: given}, with_operands)].append((e, start, between))
+    calls: Calls = {}
+    inside = set[Expr]()
+    for made, places in sorted(found.items(), key=lambda item: -len(item[1][0][2])):
+        places = [place for place in places if place[0] not in inside]
+        saved = (len(places) - 1) * len(places[0][2]) if places else 0
+        if len(places) >= _LEAST_CALLS and saved >= _LEAST_SAVED:
+            given = sc.var("given", places[0][1].dtype)
+            function = Repeated(f"{units.REPEATED}{_digest(made)}_{lanes}", given, made, lanes)
+            for e, start, between in places:
+                calls[e] = function, start
+                inside |= between
+    return calls
+
+
+def called(p: ins.Printer, call: tuple[Repeated, Expr], operand: str) -> str:
+    """The call for one element."""
+    function, _ = call
+    given, made = (ins.TYPES[e.dtype] for e in (function.given, function.made))
+    return p.let(f"call {made} @{function.name}({given} {operand})")
+
+
+def _digest(root: Expr) -> str:
+    """A name that hangs on nothing but what is computed."""
+
+    def digest(e: Expr, operands: list[str]) -> str:
+        data = repr(e.data) if e.fn == "const" else ""
+        return sha256(repr((e.fn, str(e.dtype), data, operands)).encode()).hexdigest()
+
+    return bottom_up(root, {}, digest)[:12]
+
+
+class _Ways:
+    """What the values of a loop are made of, and the ways from one to the other."""
+
+    def __init__(self, roots: list[Expr]) -> None:
+        self.order: list[Expr] = []  # operands first
+        self.nearest: dict[Expr, Expr | None] = {}  # without which it cannot be had
+        self.depth: dict[Expr, int] = {}
+        self.users: dict[Expr, set[Expr | None]] = defaultdict(set)  # None: what is stored
+        for root in roots:
+            for read in root.loads:  # what makes their indices is no part of a value
+                self.nearest[read], self.depth[read] = None, 0
+            bottom_up(root, self.nearest, self._note)
+            self.users[root].add(None)
+
+    def _note(self, e: Expr, _: list[Expr | None]) -> Expr | None:
+        self.order.append(e)
+        found: Expr | None = None
+        operands = [a for a in dict.fromkeys(e.args) if a in self.depth]
+        for number, a in enumerate(operands):
+            self.users[a].add(e)
+            found = a if not number else self._common(found, a)
+        if operands or e.fn == "var":  # all others are constants
+            self.depth[e] = 0 if found is None else self.depth[found] + 1
+        return found
+
+    def _common(self, a: Expr | None, b: Expr | None) -> Expr | None:
+        """The nearest without which neither can be had."""
+        while a is not None and b is not None and a is not b:
+            if self.depth[a] >= self.depth[b]:
+                a = self.nearest[a]
+            else:
+                b = self.nearest[b]
+        return a if b is not None else None
+
+    def closed(self) -> Iterator[tuple[Expr, Expr, set[Expr]]]:
+        """Values, what they are functions of, and what lies between, which nothing else needs."""
+        for e in self.order:
+            start = self.nearest[e]
+            if start is None or (start in e.args and len(e.args) == 1):
+                continue
+            between = self._between(e, start)
+            if between is not None and len(between) + 1 >= _LEAST_OPERATIONS:
+                yield e, start, between
+
+    def _between(self, e: Expr, start: Expr) -> set[Expr] | None:
+        """None where there is too much, something else needs it, or it may go wrong."""
+        if not {e.dtype, start.dtype} <= _DTYPES or e.fn in _REFUSED:
+            return None
+        found, stack = set[Expr](), [a for a in e.args if a in self.depth]
+        while stack:
+            a = stack.pop()
+            if a is start or a in found:
+                continue
+            found.add(a)
+            if a.fn in _REFUSED or len(found) > _MOST_OPERATIONS:
+                return None
+            stack += [b for b in a.args if b in self.depth]
+        return found if all(self.users[a] <= found | {e} for a in found) else None
