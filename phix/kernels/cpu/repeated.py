@@ -15,7 +15,7 @@ is rare (``rare.py``). ``repeated_code.py`` has the texts of both.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from phix.core import dtypes as dt
 from phix.core import rewrites
@@ -96,33 +96,22 @@ def _digest(root: Expr) -> str:
     return bottom_up(root, {}, digest)[:12]
 
 
-class _Ways:
-    """What the values of a loop are made of, and the ways from one to the other."""
+class _Tree:
+    """Of each value the nearest one on all of its ways to the ends: by operands, or by users."""
 
-    def __init__(self, roots: list[Expr]) -> None:
-        self.order: list[Expr] = []  # operands first
-        self.nearest: dict[Expr, Expr | None] = {}  # without which it cannot be had
+    def __init__(self) -> None:
+        self.nearest: dict[Expr, Expr | None] = {}
         self.depth: dict[Expr, int] = {}
-        self.users: dict[Expr, set[Expr | None]] = defaultdict(set)  # None: what is stored
-        for root in roots:
-            for read in root.loads:  # what makes their indices is no part of a value
-                self.nearest[read], self.depth[read] = None, 0
-            bottom_up(root, self.nearest, self._note)
-            self.users[root].add(None)
 
-    def _note(self, e: Expr, _: list[Expr | None]) -> Expr | None:
-        self.order.append(e)
+    def put(self, e: Expr, following: Iterable[Expr | None]) -> None:
+        """Add a value, behind all that follow on its ways; None: one ends there."""
         found: Expr | None = None
-        operands = [a for a in dict.fromkeys(e.args) if a in self.depth]
-        for number, a in enumerate(operands):
-            self.users[a].add(e)
-            found = a if not number else self._common(found, a)
-        if operands or e.fn == "var":  # all others are constants
-            self.depth[e] = 0 if found is None else self.depth[found] + 1
-        return found
+        for number, a in enumerate(following):
+            found = self._common(found, a) if number else a
+        self.nearest[e] = found
+        self.depth[e] = 0 if found is None else self.depth[found] + 1
 
     def _common(self, a: Expr | None, b: Expr | None) -> Expr | None:
-        """The nearest without which neither can be had."""
         while a is not None and b is not None and a is not b:
             if self.depth[a] >= self.depth[b]:
                 a = self.nearest[a]
@@ -130,21 +119,51 @@ class _Ways:
                 b = self.nearest[b]
         return a if b is not None else None
 
+
+class _Ways:
+    """What the values of a loop are made of, and the ways from one to the other."""
+
+    def __init__(self, roots: list[Expr]) -> None:
+        self.operands: dict[Expr, list[Expr]] = {}  # but constants; those of operands stand first
+        self.down, self.up = _Tree(), _Tree()
+        self.users: dict[Expr, dict[Expr | None, None]] = defaultdict(dict)  # None: it is stored
+        known: dict[Expr, None] = {}
+        for root in roots:
+            for read in root.loads:  # what makes their indices is no part of a value
+                known[read] = None
+                self.down.put(read, ())
+            bottom_up(root, known, self._note)
+            self.users[root][None] = None
+        for e in reversed(self.operands):
+            self.up.put(e, self.users[e])
+
+    def _note(self, e: Expr, _: list[None]) -> None:
+        operands = [a for a in dict.fromkeys(e.args) if a in self.down.depth]
+        for a in operands:
+            self.users[a][e] = None
+        if operands or e.fn == "var":  # all others are constants
+            self.operands[e] = operands
+            self.down.put(e, operands)
+
     def closed(self) -> Iterator[tuple[Expr, Expr, set[Expr]]]:
         """Values, what they are functions of, and what lies between, which nothing else needs."""
-        for e in self.order:
-            start = self.nearest[e]
-            if start is None or (start in e.args and len(e.args) == 1):
+        places = {e: place for place, e in enumerate(self.operands)}
+        for e, operands in self.operands.items():
+            start = self.down.nearest[e]
+            if start is None or operands == [start]:
                 continue
-            between = self._between(e, start)
-            if between is not None and len(between) + 1 >= _LEAST_OPERATIONS:
-                yield e, start, between
+            first = next(user for user in self.users[start] if user is not None)
+            is_long = places[e] - places[first] + 1 >= _LEAST_OPERATIONS
+            if is_long and all(a is start or self.up.nearest[a] is e for a in operands):
+                between = self._between(e, start)
+                if between is not None and len(between) + 1 >= _LEAST_OPERATIONS:
+                    yield e, start, between
 
     def _between(self, e: Expr, start: Expr) -> set[Expr] | None:
         """None where there is too much, something else needs it, or it may go wrong."""
         if not {e.dtype, start.dtype} <= _DTYPES or e.fn in _REFUSED:
             return None
-        found, stack = set[Expr](), [a for a in e.args if a in self.depth]
+        found, stack = set[Expr](), list(self.operands[e])
         while stack:
             a = stack.pop()
             if a is start or a in found:
@@ -152,5 +171,5 @@ class _Ways:
             found.add(a)
             if a.fn in _REFUSED or len(found) > _MOST_OPERATIONS:
                 return None
-            stack += [b for b in a.args if b in self.depth]
-        return found if all(self.users[a] <= found | {e} for a in found) else None
+            stack += self.operands[a]
+        return found if all(self.users[a].keys() <= found | {e} for a in found) else None
