@@ -189,6 +189,28 @@ def test_settings_that_are_none_of_numpys_are_refused() -> None:
             run()
 
 
+def test_ufuncs_give_the_dtype_asked_for() -> None:
+    """Or nothing: they had given what they give without it, ones and ones as int64 2."""
+    b, k = np.array([True, True, False]), np.array([3, 4, 0])
+    for run in (
+        lambda m: m.add(b, b, dtype=bool), lambda m: m.add(k, k, dtype=bool, casting="unsafe"),
+        lambda m: m.add.outer(b, b[:2], dtype=bool), lambda m: m.multiply(b, b, dtype=bool),
+        lambda m: m.divide(k, 2, dtype="float64"), lambda m: m.hypot(k, k, dtype="float32"),
+    ):  # fmt: skip
+        found, wanted = run(pn), run(np)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-7)
+    for run in (
+        lambda m: m.divide(k, k + 1, dtype="int64"), lambda m: m.hypot(k, k, dtype="int64"),
+        lambda m: m.arctan2(k, k, dtype="int64"), lambda m: m.negative(b, dtype=bool),
+        lambda m: m.subtract(b, b, dtype=bool), lambda m: m.square(b, dtype=bool),
+    ):  # fmt: skip
+        with pytest.raises(TypeError):
+            run(np)
+        with pytest.raises(DTypeError, match="leave dtype= out"):
+            run(pn)
+
+
 def test_ufuncs_cast_within_a_kind_alone() -> None:
     """NumPy refuses these; they had been cut off."""
     x, k = np.array([1.5, 2.5]), np.array([1, 2])

@@ -21,6 +21,7 @@ from phix.array_functions.numpy_arguments import (
 )
 from phix.core import dtypes as dt
 from phix.core.conversion import common_dtype
+from phix.core.errors import DTypeError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.operators import check_powers, is_int
 from phix.core.tensor import TensorBase
@@ -283,6 +284,20 @@ def _cast(value: Any, dtype: Any, casting: Any) -> Any:
     return cast_as_allowed(tensor(value), dtype, casting)
 
 
+def _in_dtype(name: str, found: Any, dtype: Any) -> Any:
+    """Results of operands in a dtype, the first of which has it; sums of truths are truths.
+
+    Raises:
+        DTypeError: the function gives another one.
+    """
+    first, wanted = found[0] if isinstance(found, tuple) else found, dt.as_dtype(dtype)
+    if name == "add" and wanted == dt.bool_:
+        return found.astype(wanted)
+    if first.dtype != wanted:
+        raise DTypeError(f"{name} gives {first.dtype}, not {wanted}; leave dtype= out")
+    return found
+
+
 def _ufunc(name: str, row: _Ufunc) -> Function:
     to_floats, of_complex = row.to_floats, _OF_COMPLEX.get(name)
 
@@ -294,7 +309,7 @@ def _ufunc(name: str, row: _Ufunc) -> Function:
             return function(*values)
         if row.to_truths:
             raise NotOfferedError("dtype=")
-        return function(*(_cast(v, dtype, casting) for v in values))
+        return _in_dtype(name, function(*(_cast(v, dtype, casting) for v in values)), dtype)
 
     def unary(
         x: Any, /, out: Any = None, *, where: Any = True, casting: Any = "same_kind",
