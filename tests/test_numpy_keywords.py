@@ -196,6 +196,10 @@ def test_ufuncs_give_the_dtype_asked_for() -> None:
         lambda m: m.add(b, b, dtype=bool), lambda m: m.add(k, k, dtype=bool, casting="unsafe"),
         lambda m: m.add.outer(b, b[:2], dtype=bool), lambda m: m.multiply(b, b, dtype=bool),
         lambda m: m.divide(k, 2, dtype="float64"), lambda m: m.hypot(k, k, dtype="float32"),
+        lambda m: m.abs(k + 4j, dtype="float64"),
+        lambda m: m.abs(np.complex64([3 + 4j]), dtype="float32"),
+        lambda m: m.abs(k + 4j, dtype="float64", casting="unsafe"),
+        lambda m: m.maximum(k, k[::-1], dtype="complex64"),
     ):  # fmt: skip
         found, wanted = run(pn), run(np)
         assert found.dtype == wanted.dtype

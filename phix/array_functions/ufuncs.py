@@ -298,18 +298,27 @@ def _in_dtype(name: str, found: Any, dtype: Any) -> Any:
     return found
 
 
+def _to_cast_to(name: str, values: list[Any], dtype: Any) -> Any:
+    """The dtype of operands for results in one: absolute values of complex numbers are floats."""
+    wanted = dt.as_dtype(dtype)
+    are_moduli = name == "absolute" and lexicographic.are_complex(*values)
+    return dt.promote(wanted, dt.complex64) if are_moduli and dt.is_float(wanted) else wanted
+
+
 def _ufunc(name: str, row: _Ufunc) -> Function:
     to_floats, of_complex = row.to_floats, _OF_COMPLEX.get(name)
 
     def computed(inputs: tuple[Any, ...], dtype: Any, casting: Any) -> Any:
         values = [floating(v) if to_floats else operand(v) for v in inputs]
+        if dtype is not None:
+            if row.to_truths:
+                raise NotOfferedError("dtype=")
+            own = _to_cast_to(name, values, dtype)
+            values = [_cast(v, own, casting) for v in values]
         ordered = of_complex is not None and lexicographic.are_complex(*values)
         function = of_complex if of_complex is not None and ordered else row.function
-        if dtype is None:
-            return function(*values)
-        if row.to_truths:
-            raise NotOfferedError("dtype=")
-        return _in_dtype(name, function(*(_cast(v, dtype, casting) for v in values)), dtype)
+        found = function(*values)
+        return found if dtype is None else _in_dtype(name, found, dtype)
 
     def unary(
         x: Any, /, out: Any = None, *, where: Any = True, casting: Any = "same_kind",
