@@ -24,7 +24,8 @@ def _numbers(kind: str, seed: int) -> np.ndarray:
 
 
 def _ways(f: Callable[[Any], Any], x: np.ndarray) -> list[Any]:
-    unknown = phix.jit(f, input_spec=[phix.spec([f"n{k}" for k in range(x.ndim)])])
+    spec = phix.spec([f"n{k}" for k in range(x.ndim)], str(x.dtype))
+    unknown = phix.jit(f, input_spec=[spec])
     return [f(x), phix.jit(f)(x), unknown(x)]
 
 
@@ -220,3 +221,17 @@ def test_the_extreme_of_sums_is_at_a_place_that_is_there(width: int) -> None:
         rows = found.reshape(2, -1)
         for row, where in zip(rows, most(a).tolist()):
             assert where < 2500 and row[where] >= row.max() * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("axes", [[], [0], [-1]])
+@pytest.mark.parametrize("shape", [(2,), (3,), (100_000,), (300, 400), (7, 33), (0,)])
+def test_sums_as_bools_say_whether_there_is_one(shape: tuple[int, ...], axes: list[int]) -> None:
+    """Of an even number of them, they had said no."""
+    rng = np.random.default_rng(len(shape))
+    for share in (0.5, 1.0):
+        b = rng.random(shape) < share
+        for x in (b, 2 * b, 1.5 * b, 1.5j * b):
+            wanted = np.any(x, axis=tuple(axes) or None)
+            for found in _ways(lambda x: ops.sum(x, axes, "bool"), x):
+                np.testing.assert_array_equal(found, wanted, strict=True)
+        np.testing.assert_array_equal(phix.numpy.vecdot(b, b), np.vecdot(b, b))

@@ -221,7 +221,7 @@ def test_ufuncs_cast_within_a_kind_alone() -> None:
     for run in (
         lambda m: m.add(x, x, dtype="int64"), lambda m: m.maximum(k, x, dtype="int32"),
         lambda m: m.multiply(k, k, dtype="uint8"), lambda m: m.negative(x, dtype="int64"),
-        lambda m: m.subtract.outer(x, k, dtype="int64"),
+        lambda m: m.subtract.outer(x, k, dtype="int64"), lambda m: m.vecdot(x, x, dtype="int64"),
     ):  # fmt: skip
         with pytest.raises(np._core._exceptions.UFuncTypeError):
             run(np)

@@ -341,7 +341,7 @@ def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: Any = -1, dtype: Any =
     """The sum of conj(x1) * x2 along one axis of both, which is counted from the end."""
     if out is not None:
         raise NotOfferedError("out=")
-    x, y = (with_dtype(tensor(v), dtype) for v in (x1, x2))
+    x, y = (_cast(v, dtype, "same_kind") for v in (x1, x2))
     if given(axis) and axis != -1:
         x, y = (ops.transpose(v, _to_the_end(axis, v)) for v in (x, y))
     return _vecdot(x, y)

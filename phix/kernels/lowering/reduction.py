@@ -202,7 +202,8 @@ class _Reduction:
 def _reduction(op_name: str, monoid: Monoid) -> None:
     @lowering(op_name, "reduce")
     def rule(b: Builder, x: Value, axis: Any, *rest: Any, task: Task) -> Value:
-        return reduce_value(b, x, axis, monoid, task.out)
+        own = sum_of(task.out.dtype) if monoid is SUM else monoid
+        return reduce_value(b, x, axis, own, task.out)
 
 
 for _name, _monoid in (
