@@ -235,3 +235,11 @@ def test_ufuncs_cast_within_a_kind_alone() -> None:
         found, wanted = run(pn), run(np)
         assert found.dtype == wanted.dtype
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+def test_spreads_of_complex_numbers_are_none_of_their_real_parts(name: str) -> None:
+    x = np.array([1 + 2j, 3 - 4j, 0.5j])
+    np.testing.assert_allclose(getattr(pn, name)(x), getattr(np, name)(x), rtol=1e-14)
+    with pytest.raises(DTypeError, match=f"{name}: elements are complex128, of which float64"):
+        getattr(pn, name)(x, dtype="float64")

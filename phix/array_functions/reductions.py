@@ -94,7 +94,13 @@ def in_floats(name: str, a: Any, dtype: Any) -> Any:
             f"{name}: dtype must be that of floats or complex numbers, found {asked}; leave it "
             f"out, and cast the result (x.astype)"
         )
-    return with_dtype(tensor(a), asked)
+    x = tensor(a)
+    if dt.is_complex(x.dtype) and not dt.is_complex(asked):
+        raise DTypeError(
+            f"{name}: elements are {x.dtype}, of which {asked} holds the real part alone; leave "
+            "dtype= out, or take x.real"
+        )
+    return with_dtype(x, asked)
 
 
 # -- sums and means ------------------------------------------------------------------------------
