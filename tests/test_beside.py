@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +53,22 @@ def test_updates_of_many_small_arrays_run_at_once() -> None:
         np.stack(wanted[1::2]), 0.99 * v + 0.01 * g * g, rtol=1e-5, atol=1e-6
     )
     assert MARK not in text_of(moments, *args, disable="kernels_beside")
+
+
+@pytest.mark.parametrize("count", [3, 70, 150])
+def test_programs_of_many_steps_share_them_too(count: int) -> None:
+    def update(params: list[Any], first: Any) -> Any:
+        rate = ops.sum(first) * 0.25  # a step before them
+        done = [p - rate * ops.tanh(p) for p in params]
+        return done, ops.sum(done[0]) + rate
+
+    params = [arrays(1, 20, 100 + k)[0] for k in range(count)]
+    first = np.arange(5, dtype="float32")
+    text = phix.jit(update).lower(params, first).as_text("llvm")
+    assert len(re.findall(r"call void @phix_share\(ptr @beside", text)) >= (count > 3)
+    found = alike(update, params, first)
+    for p, x in zip(params, found):
+        np.testing.assert_allclose(x, p - 2.5 * np.tanh(p), rtol=1e-5, atol=1e-5)
 
 
 def test_little_work_runs_in_order() -> None:

@@ -30,6 +30,8 @@ from phix.kernels.loops.nodes import Buffer, Kernel, Step
 # A kernel of at most this many iterations is put into the loop around it.
 _TINY_TRIPS = 64
 _TINY_TEXT = 8000
+# So many kernels at most run at once: what they are passed is stored one by one.
+_MOST_BESIDE = 64
 # How many scopes a part has outside its loops and branches: see ``Part.scopes``.
 _OUTERMOST = 2
 # What the functions of parts are passed besides dims and buffers.
@@ -52,15 +54,15 @@ class Steps(Known):
             self.allocate(steps)
         at = 0
         while at < len(steps):
-            together = self._part_from(steps, at) if is_outermost else []
-            if together:
-                Part(self, together).call()
-                at += len(together)
-                continue
             kernels = self._beside(steps, at) if at + 1 < len(steps) else []
             if kernels:
                 self._run_beside(kernels)
                 at += len(kernels)
+                continue
+            together = self._part_from(steps, at) if is_outermost else []
+            if together:
+                Part(self, together).call()
+                at += len(together)
                 continue
             self.step(steps[at])
             at += 1
@@ -80,8 +82,11 @@ class Steps(Known):
         if not self.is_in_parts(steps):
             return []
         some = steps[at : at + settings.current().steps_of_a_part]
-        binds = (k for k, step in enumerate(some) if isinstance(step, ir.BindStep))
-        return some[: next(binds, len(some))]
+        others = (
+            k for k, step in enumerate(some)
+            if isinstance(step, ir.BindStep) or self._beside(steps, at + k)
+        )  # fmt: skip
+        return some[: next(others, len(some))]
 
     def step(self, step: Step) -> None:
         if step in self.module.apart:
@@ -106,7 +111,7 @@ class Steps(Known):
         """The kernels from there on that may run at once; none where each is to be timed."""
         first = steps[at]
         found = [first] if isinstance(first, Kernel) and not self.module.clock else []
-        for step in itertools.islice(steps, at + 1, None) if found else ():
+        for step in itertools.islice(steps, at + 1, at + _MOST_BESIDE) if found else ():
             if not isinstance(step, Kernel) or step.beside is None:
                 break
             found.append(step)
