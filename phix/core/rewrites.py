@@ -94,7 +94,7 @@ for _row in (
     ("shrink_temps", "loops", "a temp used one row at a time has memory for one row"),
     ("equal_reductions", "loops", "of two loops that find the same extreme or sum, one goes"),
     ("block_sums", "loops", "long sums are added up in blocks, and the blocks in float64"),
-    ("running_sums", "loops", "running totals in float64 wait for one addition in four"),
+    ("running_sums", "loops", "running totals in float64 are found in blocks, a vector at a time"),
     ("peel_wraps", "loops", "loops are cut where what they read begins again at the other end"),
     ("share_loops", "loops", "threads share loops whose iterations are proved independent"),
     ("partial_results", "loops", "threads sum parts of a sum, which are then added in order"),

@@ -13,7 +13,7 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.cpu import extremes, faults, rare, repeated, streaming
+from phix.kernels.cpu import extremes, faults, rare, repeated, running_totals, streaming
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.advice import APART_IN_LANES, advice, is_of_lanes
 from phix.kernels.loops import linked
@@ -110,12 +110,12 @@ class _Printer:
 
     def opaque(self, kind: str, value: str) -> str:
         """The name of a constant that LLVM cannot reckon with: it is read from memory once."""
-        name = f"%{kind}.{value}"
+        name, slot = f'%"{kind}.{value}"', f'%"{kind}.{value}.p"'
         if name not in self.opaques:
             self.opaques.add(name)
-            self.head.append(f"  {name}.p = alloca {kind}")
-            self.head.append(f"  store volatile {kind} {value}, ptr {name}.p")
-            self.head.append(f"  {name} = load volatile {kind}, ptr {name}.p")
+            self.head.append(f"  {slot} = alloca {kind}")
+            self.head.append(f"  store volatile {kind} {value}, ptr {slot}")
+            self.head.append(f"  {name} = load volatile {kind}, ptr {slot}")
         return name
 
     def size(self, expr: Expr) -> str:
@@ -263,11 +263,12 @@ class _Printer:
         self.label = label
 
     def _for(self, loop: ir.For) -> None:
+        if running_totals.printed(self, loop):
+            return
         extent, first = self.index(loop.extent), self.index(loop.start)
         keys = [(e, extremes.begin(self, e, self.value(e.target))) for e in extremes.of(loop)]
         self.count += 1
-        number = self.count
-        index, head, end = f"%i{number}", f"loop{number}", f"end{number}"
+        index, head, end = (f"{name}{self.count}" for name in ("%i", "loop", "end"))
         changed = ir.changes(loop.body, self.changing)
         self.forget(changed)
         if loop.extent.fn == loop.start.fn == "const":

@@ -1,13 +1,17 @@
-"""Running totals wait for one addition in several terms.
+"""Running totals are found in blocks: terms, totals, and what is made of them.
 
 Each turn of
 
     for i in range(n): a = a + cast<float64>(x[i]); y[i] = cast<float32>(a)
 
-waits for the addition of the one before. What some terms come to can be known by then:
+waits for the addition of the one before, and a loop of such is no vectors. In blocks of 256
 
-    for g in range(n / 4): p = x[4 g]; q = p + x[4 g + 1]; ...; y[4 g] = a + p; ...; a = a + s
+    for j in range(256): t[j] = cast<float64>(x[...])
+    for j in range(256): a = a + t[j]; t[j] = a         # in any order
+    for j in range(256): y[...] = cast<float32>(t[j])
 
+the first and the last are vectors, and the one between is the same few lines for all terms: engines
+know it, and add up within a vector what then waits for one addition (``cpu.running_totals``).
 In float64 that makes no difference to what float32 terms and totals show. Totals of other dtypes
 keep their order.
 """
@@ -17,14 +21,16 @@ from __future__ import annotations
 from phix.core import dtypes as dt
 from phix.core.records import dataclass
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.nodes import Assign, Declare, For, Kernel, LoopProgram, Statement, Store
-from phix.kernels.loops.rewriting import replaced, substituted
+from phix.kernels.loops.nodes import Assign, Buffer, Declare, For, Kernel, LoopProgram, Store
+from phix.kernels.loops.rewriting import replaced
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule.pipeline import Setting
 
-# Terms that are added up beside the total: half a vector of float32.
-_TERMS = 4
+# The terms of a block: with them, the totals stay in the first cache.
+_BLOCK = 256
+# Behind the total before a block, and a vector further, so that vectors lie in one cache line.
+_FIRST = 8
 # Shorter loops are written out, or over before it counts.
 _LEAST_TURNS = 64
 
@@ -36,13 +42,13 @@ def running_sums(program: LoopProgram, _: Setting) -> None:
             _in_block(step, step.body)
 
 
-def _in_block(kernel: Kernel, block: list[Statement]) -> None:
+def _in_block(kernel: Kernel, block: list[ir.Statement]) -> None:
     for s in list(block):
         if isinstance(s, (For, ir.If, ir.While)):
             _in_block(kernel, s.body)
         if isinstance(s, For) and (found := _running(s)) is not None:
             at = block.index(s)
-            block[at : at + 1] = _Grouping(kernel, s, found).loops()
+            block[at : at + 1] = _Blocks(kernel, s, found).loops()
 
 
 def _running(loop: For) -> Assign | None:
@@ -70,50 +76,55 @@ def _uses(root: Expr, e: Expr) -> bool:
 
 
 @dataclass
-class _Grouping:
+class _Blocks:
     """One loop."""
 
     kernel: Kernel
     loop: For
     addition: Assign
 
-    def loops(self) -> list[Statement]:
-        """The loop over groups of terms, and the one over what is left."""
-        loop = self.loop
+    def loops(self) -> list[ir.Statement]:
+        """The loop over blocks, or the one block."""
+        extent = self.loop.extent
+        if extent.fn == "const" and extent.data <= _BLOCK:
+            return self._block(ir.ZERO, extent, self._index(0))
+        block, most = self._index(0), sc.const(_BLOCK, dt.int64)
+        first = block * _BLOCK
+        is_even = extent.fn == "const" and extent.data % _BLOCK == 0
+        count = most if is_even else sc.binary("minimum", extent - first, most)
+        blocks = sc.binary("quotient", extent + (_BLOCK - 1), most)
+        if extent.fn == "const":
+            blocks = sc.const(-(-extent.data // _BLOCK), dt.int64)
+        body = self._block(first, count, self._index(1))
+        return [For(block, blocks, body, self.loop.kind)]
+
+    def _block(self, first: Expr, count: Expr, j: Expr) -> list[ir.Statement]:
+        """The terms from the first one on, their totals, and what is stored of them."""
         (total,), (value,) = self.addition.targets, self.addition.values
         (term,) = [a for a in value.args if a is not total]
-        group, rest = self._indices()
-        scalars = self._scalars()
-        where = [group * _TERMS + k for k in range(_TERMS)]
-        body: list[Statement] = []
-        for k, at in enumerate(where):
-            own = substituted(term, {loop.index: at})
-            body.append(Declare(scalars[k], scalars[k - 1] + own if k else own))
-        is_behind = False
-        for s in loop.body:
+        totals, at = self._local(total), {self.loop.index: first + j}
+        here = (_FIRST + j,)
+        own, before = (Expr("load", (_FIRST - k + j,), dt.float64, totals) for k in range(2))
+        terms = replaced([Store(totals, here, term)], at)
+        grown = Assign((total,), (total + own,), True)
+        results, is_behind = list[ir.Statement](), False
+        for s in self.loop.body:
             is_behind = is_behind or s is self.addition
-            for k, at in enumerate(where if isinstance(s, Store) else ()):
-                sums = scalars[k : k + 1] if is_behind else scalars[k - 1 : k] if k else []
-                so_far = total + sums[0] if sums else total
-                body += replaced([s], {loop.index: at, total: so_far})
-        body.append(Assign((total,), (total + scalars[-1],)))
-        count, extent = sc.const(_TERMS, dt.int64), loop.extent
-        if extent.fn == "const":
-            groups = sc.const(extent.data // _TERMS, dt.int64)
-            left = sc.const(extent.data % _TERMS, dt.int64)
-        else:
-            groups = sc.binary("quotient", sc.binary("maximum", extent, ir.ZERO), count)
-            left = extent - groups * count
-        last = replaced(loop.body, {loop.index: groups * count + rest})
-        found: list[Statement] = [For(group, groups, body, loop.kind)]
-        return found if left is ir.ZERO else [*found, For(rest, left, last, loop.kind)]
+            if isinstance(s, Store):
+                results += replaced([s], {**at, total: own if is_behind else before})
+        return [
+            For(j, count, terms),
+            Store(totals, (sc.const(_FIRST - 1, dt.int64),), total),
+            For(j, count, [grown, Store(totals, here, total)], "reduction"),
+            For(j, count, results),
+        ]
 
-    def _indices(self) -> tuple[Expr, Expr]:
+    def _index(self, number: int) -> Expr:
         used = [s.index.data for s in ir.walk(self.kernel.body) if isinstance(s, For)]
-        first = 1 + max([0, *(int(name[1:]) for name in used)])
-        return sc.var(f"i{first}"), sc.var(f"i{first + 1}")
+        return sc.var(f"i{1 + number + max(int(name[1:]) for name in used)}")
 
-    def _scalars(self) -> list[Expr]:
-        used = [s.target.data for s in ir.walk(self.kernel.body) if isinstance(s, Declare)]
-        first = 1 + max([0, *(int(name[1:]) for name in used)])
-        return [sc.var(f"a{first + k}", dt.float64) for k in range(_TERMS)]
+    def _local(self, total: Expr) -> Buffer:
+        number = 1 + max((int(b.name[1:]) for b in self.kernel.locals), default=-1)
+        made = Buffer(f"l{number}", total.dtype, (_FIRST + _BLOCK,), "local")
+        self.kernel.locals[made] = sc.const(_FIRST + _BLOCK, dt.int64)
+        return made
