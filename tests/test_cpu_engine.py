@@ -287,6 +287,31 @@ def test_argmax_of_rows_by_blocks(size: int, dtype: str) -> None:
         check("argmin", (x,), (axis, False, False, dt.int32), np.argmin(x, axis).astype("int32"))
 
 
+@pytest.mark.parametrize("shape", [(2, 17, 3, 16), (1, 20), (9, 1030), (3, 40, 16), (10, 2, 8)])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64", "uint32"])
+def test_argmax_of_columns(shape: tuple[int, ...], dtype: str) -> None:
+    x = np.random.default_rng(shape).integers(0, 4, shape).astype(dtype)
+    axis = len(shape) // 2 - (len(shape) == 2)
+    check("argmax", (x,), (axis, True, False, dt.int64), np.argmax(x, axis, keepdims=True))
+    check("argmin", (x,), (axis, False, False, dt.int32), np.argmin(x, axis).astype("int32"))
+    if x.dtype.kind == "f":
+        x[np.random.default_rng(1).random(shape) < 0.1] = np.nan
+        x[..., 0] = -np.inf
+        check("argmax", (x,), (axis, False, False, dt.int64), np.argmax(x, axis))
+        check("argmin", (x,), (axis, False, False, dt.int64), np.argmin(x, axis))
+
+
+def test_argmax_of_columns_of_unknown_size() -> None:
+    """Of what is computed for it alone, and of what is strided."""
+    f = phix.jit(lambda x: ops.argmax(x * -2.0, 1), input_spec=[phix.spec([-1, -1, -1])])
+    rng = np.random.default_rng(0)
+    for shape in ((1, 1, 1), (2, 9, 1), (0, 3, 4), (2, 8, 1500), (3, 30, 7), (1, 100, 16)):
+        x = rng.normal(size=shape).astype(np.float32)
+        np.testing.assert_array_equal(f(x), np.argmax(-x, 1), err_msg=str(shape))
+        there = np.ascontiguousarray(x.transpose(2, 0, 1)).transpose(1, 2, 0)
+        np.testing.assert_array_equal(phix.jit(lambda x: ops.argmax(x, 1))(there), np.argmax(x, 1))
+
+
 def test_argmax_of_rows_by_blocks_finds_the_first_nan() -> None:
     x = random((6, 700))
     x[:, 17] = np.inf
