@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from phix.core import dtypes as dt
 from phix.core import rewrites
@@ -52,6 +53,7 @@ class Repeated:
         return made, self.name, [given], {self.lanes: f"{self.name}.{self.lanes}"}
 
 
+_Row = tuple[Any, ...]
 Calls = dict[Expr, tuple[Repeated, Expr]]  # by what is computed: the function, and of what
 
 
@@ -61,22 +63,35 @@ def calls_in(loop: For) -> Calls:
     if not lanes or not all(isinstance(s, Store) for s in loop.body):
         return {}
     ways = _Ways([s.value for s in loop.body if isinstance(s, Store)])
-    found = defaultdict[Expr, list[tuple[Expr, Expr, set[Expr]]]](list)
+    found = defaultdict[tuple[_Row, ...], list[tuple[Expr, Expr, set[Expr]]]](list)
     for e, start, between in ways.closed():
-        given = sc.var("given", start.dtype)
-        found[bottom_up(e, {start: given}, with_operands)].append((e, start, between))
+        found[_form(e, start)].append((e, start, between))
     calls: Calls = {}
     inside = set[Expr]()
-    for made, places in sorted(found.items(), key=lambda item: -len(item[1][0][2])):
+    for places in sorted(found.values(), key=lambda places: -len(places[0][2])):
         places = [place for place in places if place[0] not in inside]
         saved = (len(places) - 1) * len(places[0][2]) if places else 0
         if len(places) >= _LEAST_CALLS and saved >= _LEAST_SAVED:
-            given = sc.var("given", places[0][1].dtype)
+            e, start, _ = places[0]
+            given = sc.var("given", start.dtype)
+            made = bottom_up(e, {start: given}, with_operands)
             function = Repeated(f"{units.REPEATED}{_digest(made)}_{lanes}", given, made, lanes)
             for e, start, between in places:
                 calls[e] = function, start
                 inside |= between
     return calls
+
+
+def _form(root: Expr, start: Expr) -> tuple[_Row, ...]:
+    """What is computed of ``start``, whatever that is: operations, with the numbers of operands."""
+    rows: dict[_Row, int] = {(start.dtype,): 0}
+
+    def number(e: Expr, operands: list[int]) -> int:
+        data = repr(e.data) if e.fn == "const" else e.data
+        return rows.setdefault((e.fn, e.dtype, data, *operands), len(rows))
+
+    bottom_up(root, {start: 0}, number)
+    return tuple(rows)
 
 
 def called(p: ins.Printer, call: tuple[Repeated, Expr], operand: str) -> str:

@@ -208,10 +208,8 @@ def _until_read(statements: list[Statement], store: Store) -> list[Statement]:
 def _changes_between(values: tuple[Expr, ...], statements: list[Statement]) -> bool:
     """Whether a statement changes something that a value reads."""
     loads = {ir.owner(e.data) for value in values for e in value.loads}
-    names = {e for e in ir.expressions([ir.Declare(v, v) for v in values]) if e.fn == "var"}
-    for s in statements:
-        if isinstance(s, Store) and ir.owner(s.buffer) in loads:
-            return True
-        if isinstance(s, ir.Assign) and names & set(s.targets):
-            return True
-    return False
+    if any(isinstance(s, Store) and ir.owner(s.buffer) in loads for s in statements):
+        return True
+    changed = {target for s in statements if isinstance(s, ir.Assign) for target in s.targets}
+    read = ir.expressions([ir.Declare(v, v) for v in values]) if changed else ()
+    return not changed.isdisjoint(read)

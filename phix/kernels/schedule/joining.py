@@ -150,7 +150,7 @@ class _Placed:
         """Be what has become of both, in the kernel that was here before."""
         arrays = self.arrays | other.arrays
         loops = [p.facts.loop for p in (self, other) if p.facts is not None]
-        known = frozenset(e for loop in loops if loop is not None for e in loop.expressions)
+        known = frozenset().union(*(loop.expressions for loop in loops if loop is not None))
         assert isinstance(self.step, Kernel)
         self.facts = _Facts(self.step, known)
         self._have(self.effects.joined(other.effects))
