@@ -95,6 +95,16 @@ def test_quantiles_at_the_ends_and_for_parameters_that_are_none() -> None:
     assert stats.t.ppf(0.5, 3.0).item() == 0.0 and stats.gamma.ppf([], 2.0).shape == (0,)
 
 
+def test_quantiles_of_infinite_shapes_are_limits() -> None:
+    """All is beyond every number, or at an end of the support."""
+    inf, half = np.inf, np.float64(0.5)
+    for key in ("ppf", "isf"):
+        ours = {name: getattr(getattr(stats, name), key) for name in ("gamma", "chi2", "beta")}
+        assert ours["gamma"](half, inf).item() == ours["chi2"](half, inf).item() == inf
+        assert [ours["beta"](half, *ab).item() for ab in ((inf, 2.0), (0.7, inf))] == [1.0, 0.0]
+        assert np.isnan(ours["beta"](half, inf, inf).item())
+
+
 SLOPES: dict[str, tuple[float, ...]] = {
     "gamma": (2.3,), "chi2": (4.0,), "beta": (2.0, 3.5), "t": (4.0,),
 }  # fmt: skip

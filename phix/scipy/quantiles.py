@@ -68,7 +68,8 @@ def _gamma_solved(lower: Any, upper: Any, a: Any) -> Any:
         (ops.where(is_small, 0.5, lower), ops.where(is_small, 0.5, upper)),
         ops.where(is_small, a, begin), _MOST,
     )  # fmt: skip
-    return ops.where(is_small, first, z)
+    z = ops.where(is_small, first, z)
+    return ops.where(a == math.inf, math.inf, z)  # nothing lies below any number
 
 
 def _deviate(lower: Any, upper: Any) -> Any:
@@ -109,7 +110,10 @@ def _turned(lower: Any, upper: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
 
 def _beta_solved(lower: Any, upper: Any, a: Any, b: Any) -> Any:
     is_beyond, z, _ = _turned(lower, upper, a, b)
-    return ops.where(is_beyond, 1 - z, z)
+    z = ops.where(is_beyond, 1 - z, z)
+    at_zero, at_one = b == math.inf, a == math.inf  # where all lies; of both there is no such place
+    edge = ops.where(at_zero & at_one, math.nan, ops.where(at_one, 1.0, 0.0))
+    return ops.where(at_zero | at_one, edge, z)
 
 
 def t_solved(lower: Any, upper: Any, df: Any) -> Any:
