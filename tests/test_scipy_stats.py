@@ -259,6 +259,35 @@ def test_distributions_of_vectors() -> None:
         stats.multivariate_normal.logpdf(x, mean, cov[:2])
 
 
+def test_vectors_that_a_distribution_has_not() -> None:
+    """NaN for what is no number and for parts that add to something else; no broadcasting of what
+    SciPy takes for points, or refuses."""
+    half = np.array([0.5, 0.5])
+    for found in (
+        stats.dirichlet.logpdf([NAN, 0.5, 0.5], [1.0, 2.0, 3.0]),
+        stats.dirichlet.pdf([NAN, 0.5], [1.0, 2.0, 3.0]),
+        stats.multinomial.logpmf([NAN, 1.0], 2, half),
+        stats.multinomial.logpmf([1.0, 1.0], NAN, half),
+        stats.multinomial.logpmf([-1.0, 0.0], -1, half),
+        stats.multinomial.logpmf([1.0, 1.0], 2, [0.3, 0.3]),
+        stats.multinomial.pmf([1.0, 1.0], 2, [0.8, 0.8]),
+    ):
+        assert np.isnan(found.item())
+    with pytest.raises(ShapeError, match=r"multinomial.*float64\[1\] and float64\[2\]"):
+        stats.multinomial.logpmf([2.0], 2, half)
+    points = np.arange(5.0)
+    for mean, cov in ((np.zeros(1), 2.0), (0.0, np.full(1, 2.0)), (np.zeros(1), np.eye(1))):
+        with pytest.raises(ShapeError, match=r"multivariate_normal.*x\[\.\.\., None\]"):
+            stats.multivariate_normal.logpdf(points, mean, cov)
+        found = stats.multivariate_normal.logpdf(points[:, None], mean, cov)
+        want = scipy.stats.multivariate_normal.logpdf(points, mean, cov)
+        np.testing.assert_allclose(found, want, rtol=1e-14)
+    with pytest.raises(ShapeError, match="multinomial"):
+        phix.make_graph(stats.multinomial.logpmf)(
+            phix.spec(["n"], "float64"), phix.spec([]), phix.spec(["n", 2], "float64")
+        )(np.ones(3), np.float32(3), np.ones((3, 2)))
+
+
 def test_ranks_and_samples() -> None:
     a = np.array([[3.0, 1, 3, 2], [0, 0, 5, 5], [2, 1, 3, 2]])
     for method in ("average", "min", "max", "dense", "ordinal"):

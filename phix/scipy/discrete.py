@@ -7,6 +7,7 @@ from typing import Any
 
 from phix import ops
 from phix.core.errors import ShapeError
+from phix.core.expectations import expect, expect_dims
 from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.scipy.continuous import beta_log_density, gamma_log_density
@@ -154,7 +155,7 @@ def _dirichlet_logpdf(x: TensorLike, alpha: TensorLike) -> Tensor:
     known = ops.all((parts >= 0) & (parts <= 1), 0)
     known = known & (ops.abs(ops.sum(parts, [0]) - 1) < close)
     value = ops.sum(xlogy(column - 1, ops.clip(parts, 0.0, 1.0)), [0]) - norm
-    valid = ops.all(shape > 0)
+    valid = ops.all(shape > 0) & ~ops.any(ops.isnan(parts), 0)
     return ops.cast(ops.where(valid, ops.where(known, value, -math.inf), math.nan), dtype)
 
 
@@ -162,14 +163,22 @@ def _dirichlet_logpdf(x: TensorLike, alpha: TensorLike) -> Tensor:
 def _multinomial_logpmf(x: TensorLike, n: TensorLike, p: TensorLike) -> Tensor:
     """log of the probability of the counts x, along the last axis, of n draws of parts p.
 
-    It is summed in float64: the terms grow with n.
+    It is summed in float64: the terms grow with n. NaN where the parts do not add to 1.
     """
     (counts, total, parts), dtype = in_wide(x, n, p)
+    refusal = (
+        "scipy.stats.multinomial: x and p have a number for each kind along their last axis, found "
+        f"{counts.meta} and {parts.meta}"
+    )
+    counts = expect(counts, refusal, min(counts.ndim, parts.ndim) - 1)
+    counts = expect_dims(counts, refusal, (*counts.shape[:-1], parts.shape[-1]))
     known = ops.all((counts >= 0) & (counts == ops.floor(counts)), -1)
     known = known & (ops.sum(counts, [-1]) == total)
     safe = ops.where(ops.unsqueeze(known, [-1]), counts, 0.0)
     value = ops.lgamma(total + 1) + ops.sum(xlogy(safe, parts) - ops.lgamma(safe + 1), [-1])
-    valid = ops.all(_is_part(parts), -1)
+    valid = ops.all(_is_part(parts), -1) & _is_count(total) & ~ops.any(ops.isnan(counts), -1)
+    close = max(1e-5, _CLOSE.get(str(dtype), 0.0))  # differences in one part stay numbers
+    valid = valid & (ops.abs(ops.sum(parts, [-1]) - 1) < close)
     return ops.cast(ops.where(valid, ops.where(known, value, -math.inf), math.nan), dtype)
 
 
@@ -182,6 +191,11 @@ def _normal_logpdf(x: TensorLike, mean: TensorLike = 0, cov: TensorLike = 1) -> 
     distribution is that of numbers, and each in x has its own density.
     """
     point, middle, spread = floats(x, mean, cov)
+    is_of_one = any(v.ndim and v.shape[-1] == 1 for v in (middle, spread))
+    if is_of_one and point.ndim and point.shape[-1] != 1:  # SciPy's points, not numbers of one
+        raise ShapeError("scipy.stats.multivariate_normal: mean or cov is of one number, whose "
+                         "points are x[..., None]; found x, mean and cov of "
+                         f"{point.meta}, {middle.meta} and {spread.meta}")  # fmt: skip
     if not (middle.ndim or spread.ndim):
         z = point - middle
         return -0.5 * (z * z / spread + ops.log(2 * math.pi * spread))
