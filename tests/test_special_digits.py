@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
+import scipy.special
 
 import phix
 from phix.primitives import incomplete_gamma
-from phix.scipy import special
+from phix.scipy import special, stats
 from phix.scipy.gamma_ratios import log_ratio
 
 INF, NAN = np.inf, np.nan
@@ -310,3 +312,32 @@ def test_rel_entr_next_to_equal_numbers_keeps_its_digits() -> None:
     np.testing.assert_allclose(special.rel_entr(x, y), exact, rtol=1e-14)
     slopes = phix.grad(lambda x, y: special.rel_entr(x, y).sum(), argnums=(0, 1))(x, y)
     np.testing.assert_allclose(slopes, [np.log(x / y) + 1, -x / y], rtol=1e-14)
+
+
+def test_incomplete_beta_functions_of_tiny_shapes() -> None:
+    """What is above, and the slopes in the shape: I_x(a, 2) = x^a (1 + a - a x)."""
+    shapes = np.array([1e-8, 1e-12, 1e-16, 1e-20, 1e-100])
+    for b, x in ((0.5, 0.4), (2.5, 0.25)):
+        found = stats.beta.sf(np.float64(x), shapes, np.float64(b)).numpy()
+        with mpmath.workdps(130):
+            want = [float(1 - mpmath.betainc(a, b, 0, x, regularized=True)) for a in shapes]
+        np.testing.assert_allclose(found, want, rtol=1e-13)
+    slopes = phix.jit(phix.vmap(phix.grad(special.betainc, (0, 1)), (0, None, None)))
+    for x in (0.1, 0.3, 0.9):
+        found = slopes(shapes, np.float64(2), np.float64(x))[0].numpy()
+        part, more = x**shapes, 1 + shapes - shapes * x
+        np.testing.assert_allclose(found, part * (np.log(x) * more + 1 - x), rtol=1e-13)
+    # I_x(a, b) of two tiny shapes is b / (a + b)
+    found = slopes(np.array([1e-99]), np.float64(3e-19), np.float64(0.7))
+    np.testing.assert_allclose(np.ravel(found), [-1 / 3e-19, 1e-99 / 9e-38], rtol=1e-12)
+
+
+def test_slopes_of_incomplete_gamma_functions_where_the_shape_begins() -> None:
+    """gammaincc(a, x) is a E_1(x) next to a = 0."""
+    x = np.array([1e-5, 0.02, 0.5, 3.0, 20.0])
+    for dtype, digits in ((np.float64, 1e-10), (np.float32, 1e-6)):
+        for function, sign in ((special.gammainc, -1), (special.gammaincc, 1)):
+            slope = phix.vmap(phix.grad(function), (None, 0))
+            found = slope(dtype(0), x.astype(dtype)).numpy()
+            np.testing.assert_allclose(sign * found, scipy.special.exp1(x), rtol=digits)
+    assert phix.grad(special.gammainc)(np.float64(0), np.float64(np.inf)).item() == 0.0

@@ -43,11 +43,14 @@ def _exponent(p: Any, q: Any, z: Any, w: Any) -> Any:
 
 
 def _series(p: Any, q: Any, z: Any) -> Any:
-    """The sum over k from 1 on of (1 - q) ... (k - q) z^k / (k! (p + k))."""
+    """The sum over k from 1 on of (1 - q) ... (k - q) z^k / (k! (p + k)).
+
+    Beside 1 / p it would be nothing for a tiny p, but the other part and the slope in p are it.
+    """
 
     def goes_on(carry: Any) -> Any:
         k, _, size, total = carry
-        small = size <= 1e-19 * (p + k) * (1 / p + ops.abs(total))
+        small = size <= 1e-19 * (p + k) * (ops.minimum(1 / p, 1.0) + ops.abs(total))
         return (k < _MOST_TERMS) & ops.any(~small)
 
     def step(carry: Any) -> Any:
@@ -140,7 +143,10 @@ def _parts(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
     part = scale * ops.exp(-sq * ops.log1p(-sz)) / sp * (1 + total)
     tiny = short & (sp <= 0.5)
     first = _log_first(*(ops.where(tiny, v, d) for v, d in ((sp, 0.25), (sq, 1.0), (sz, 0.25))))
-    rest = ops.where(tiny, -ops.expm1(first) - ops.exp(first) * total, 1 - part)
+    share, close = ops.exp(first), first > -1  # far out the slope of expm1 is rounded away
+    missing = ops.where(close, -ops.expm1(ops.where(close, first, 0.0)), 1 - share)
+    rest = ops.where(tiny, missing - share * total, 1 - part)
+    part = ops.where(tiny, share * (1 + total), part)  # its slope has no 1 / p to cancel
 
     huge = ~short & (ops.minimum(p, q) >= _HUGE)
     values = ((p, 2.0), (q, 2.0), (z, 0.25), (w, 0.75))
