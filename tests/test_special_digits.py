@@ -341,3 +341,31 @@ def test_slopes_of_incomplete_gamma_functions_where_the_shape_begins() -> None:
             found = slope(dtype(0), x.astype(dtype)).numpy()
             np.testing.assert_allclose(sign * found, scipy.special.exp1(x), rtol=digits)
     assert phix.grad(special.gammainc)(np.float64(0), np.float64(np.inf)).item() == 0.0
+
+
+def test_counts_of_large_and_tiny_shapes_keep_their_digits() -> None:
+    """betabinom tends to binom; the slopes are sums of 1 / (a + i); nbinom of 0 is n log(p)."""
+    shapes = np.array([1e3, 1e7, 1e12, 1e15])
+    k, n = np.float64(3), np.float64(8)
+    found = stats.betabinom.logpmf(k, n, shapes, 2 * shapes).numpy()
+    slopes = phix.vmap(phix.grad(stats.betabinom.logpmf, (2, 3)), (None, None, 0, 0))
+    both = slopes(k, n, shapes, 2 * shapes)
+
+    def rising(a: Any, count: int) -> Any:
+        return mpmath.fprod(a + i for i in range(count))
+
+    for place, a in enumerate(map(mpmath.mpf, shapes)):
+        with mpmath.workdps(60):
+            want = mpmath.log(56 * rising(a, 3) * rising(2 * a, 5) / rising(3 * a, 8))
+            rest = mpmath.fsum(1 / (3 * a + i) for i in range(8))
+            in_a = mpmath.fsum(1 / (a + i) for i in range(3)) - rest
+            in_b = mpmath.fsum(1 / (2 * a + i) for i in range(5)) - rest
+        np.testing.assert_allclose(found[place], float(want), rtol=1e-12)
+        for slope, exact in zip(both, (in_a, in_b)):
+            np.testing.assert_allclose(slope[place].item(), float(exact), rtol=1e-8)
+    none, p = np.float64(0), np.float64(0.3)
+    for size in (1e-17, 1e-8, 2.5):
+        at = none, np.float64(size), p
+        slope = phix.grad(stats.nbinom.logpmf, (1, 2))(*at)
+        wanted = [size * np.log(0.3), np.log(0.3), size / 0.3]
+        np.testing.assert_allclose([stats.nbinom.logpmf(*at), *slope], wanted, rtol=1e-14)

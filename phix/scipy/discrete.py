@@ -20,6 +20,7 @@ from phix.scipy.distributions import (
     widened,
 )
 from phix.scipy.entropies import floats, in_wide, xlog1py, xlogy
+from phix.scipy.gamma_ratios import log_ratio
 from phix.scipy.gammas import betaln, gammainc, gammaincc
 from phix.scipy.incomplete_beta import betainc, betainc_above
 from phix.scipy.quantiles import count_quantiles
@@ -54,12 +55,22 @@ def _bernoulli_log_mass(k: Any, p: Any) -> Any:
 
 
 def _betabinom_log_mass(k: Any, n: Any, a: Any, b: Any) -> Any:
-    """In float64: the logarithms grow with n, and what is left of them does not."""
-    return _log_choices(n, k) + betaln(k + a, n - k + b) - betaln(a, b)
+    """In float64: the logarithms grow with n, and what is left of them does not.
+
+    Those of two beta functions grow with a and b, too, where ratios of gamma functions do not.
+    """
+    wide = a + b > n
+    p, q = ops.where(wide, a, 1.0), ops.where(wide, b, 1.0)
+    far = log_ratio(p, k) + log_ratio(q, n - k) - log_ratio(p + q, n)
+    p, q = ops.where(wide, 1.0, a), ops.where(wide, 1.0, b)
+    near = betaln(k + p, n - k + q) - betaln(p, q)
+    return _log_choices(n, k) + ops.where(wide, far, near)
 
 
 def _nbinom_log_mass(k: Any, n: Any, p: Any) -> Any:
-    return beta_log_density(p, n, k + 1) + ops.log(p) - ops.log(n + k)
+    """Of no failure n log(p), which a slope in a small n would not see beside 1 / n."""
+    some = beta_log_density(p, n, k + 1) + ops.log(p) - ops.log(n + k)
+    return ops.where(k == 0, n * ops.log(p), some)
 
 
 def _up_to(part: Any, of_all: float, k: Any, n: Any, p: Any) -> Any:
