@@ -171,6 +171,11 @@ LIMITS = [
     (0, stats.gumbel_r.sf, (-800.0,), 0.0), (0, stats.gumbel_r.logsf, (-800.0,), 0.0),
     (0, stats.gumbel_l.cdf, (800.0,), 0.0), (0, stats.gumbel_l.pdf, (800.0,), 0.0),
     (0, stats.gumbel_l.sf, (800.0,), 0.0), (0, stats.gumbel_l.logcdf, (800.0,), 0.0),
+    (1, stats.poisson.pmf, (0.0, 0.0), -1.0), (1, stats.poisson.pmf, (1.0, 0.0), 1.0),
+    (1, stats.poisson.pmf, (2.0, 0.0), 0.0), (2, stats.binom.pmf, (1.0, 3.0, 0.0), 3.0),
+    (2, stats.binom.pmf, (2.0, 3.0, 1.0), -3.0), (2, stats.binom.pmf, (0.0, 3.0, 1.0), 0.0),
+    (1, stats.geom.pmf, (2.0, 1.0), -1.0), (1, stats.geom.cdf, (1.0, 1.0), 1.0),
+    (1, stats.geom.sf, (3.0, 1.0), 0.0), (2, stats.nbinom.pmf, (1.0, 2.5, 1.0), -2.5),
 ]  # fmt: skip
 VALUES = [
     (stats.t.cdf(1.0, np.float64(INF)), 0.8413447460685429),

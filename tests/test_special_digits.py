@@ -369,3 +369,14 @@ def test_counts_of_large_and_tiny_shapes_keep_their_digits() -> None:
         slope = phix.grad(stats.nbinom.logpmf, (1, 2))(*at)
         wanted = [size * np.log(0.3), np.log(0.3), size / 0.3]
         np.testing.assert_allclose([stats.nbinom.logpmf(*at), *slope], wanted, rtol=1e-14)
+
+
+def test_second_slopes_of_masses_at_the_ends_are_those_of_polynomials() -> None:
+    """Of exp(-mu) mu^k / k! and of (3 over k) p^k (1 - p)^(3 - k), as series tell them."""
+    k = np.arange(-1.0, 5)
+    twice = phix.vmap(phix.grad(phix.grad(stats.poisson.pmf, 1), 1), (0, None))
+    np.testing.assert_allclose(twice(k, np.float64(0)), [0, 1, -2, 1, 0, 0], rtol=1e-13)
+    in_p = phix.grad(phix.grad(stats.binom.pmf, 2), 2)
+    twice = phix.jit(phix.vmap(in_p, (0, None, None)))
+    for p, want in ((0.0, [0, 6, -12, 6, 0, 0]), (1.0, [0, 0, 6, -12, 6, 0])):
+        np.testing.assert_allclose(twice(k, np.float64(3), np.float64(p)), want, rtol=1e-13)

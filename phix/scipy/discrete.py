@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -24,6 +25,7 @@ from phix.scipy.gamma_ratios import log_ratio
 from phix.scipy.gammas import betaln, gammainc, gammaincc
 from phix.scipy.incomplete_beta import betainc, betainc_above
 from phix.scipy.quantiles import count_quantiles
+from phix.scipy.smoothness import in_float64, smooth
 
 
 def _is_part(p: Any) -> Any:
@@ -97,6 +99,57 @@ def _poisson_above(k: Any, mu: Any) -> Any:
     return gammainc(k + 1, mu)
 
 
+# -- masses, with slopes in p and mu that are numbers where the logarithm has none -----------------
+def _with_slope(mass: Any, slope: Any) -> Any:
+    """``mass`` with the slope given in its last argument; in that the masses of fewer stand again,
+    so those of higher orders are numbers, too."""
+    shapes = len(inspect.signature(mass).parameters)
+    whole: Any = smooth(mass, *[None] * (shapes - 1), lambda *args: slope(whole, *args))
+    return lambda *args: in_float64(whole, *args)
+
+
+def _before(whole: Any, k: Any, *shapes: Any) -> Any:
+    """The mass of one less, 0 for none."""
+    some = k > 0
+    return ops.where(some, whole(ops.where(some, k - 1, 0 * k), *shapes), 0.0)
+
+
+def _poisson_slope(whole: Any, k: Any, mu: Any) -> Any:
+    return _before(whole, k, mu) - whole(k, mu)
+
+
+def _binom_slope(whole: Any, k: Any, n: Any, p: Any) -> Any:
+    rest = ops.maximum(n - 1, 0.0)
+    all_of_them = k >= n
+    same = ops.where(all_of_them, 0.0, whole(ops.where(all_of_them, 0 * k, k), rest, p))
+    return n * (_before(whole, ops.where(n > 0, k, 0 * k), rest, p) - same)
+
+
+def _nbinom_slope(whole: Any, k: Any, n: Any, p: Any) -> Any:
+    return n / p * whole(k, n, p) - (n + k - 1) * _before(whole, k, n, p)
+
+
+def _geom_rest_slope(whole: Any, k: Any, p: Any) -> Any:
+    return -k * _before(whole, k, p)
+
+
+def _binom_log_mass(k: Any, n: Any, p: Any) -> Any:
+    return beta_log_density(p, k + 1, n - k + 1) - ops.log(n + 1)
+
+
+def _poisson_log_mass(k: Any, mu: Any) -> Any:
+    return gamma_log_density(mu, k + 1)
+
+
+_poisson_mass = _with_slope(lambda k, mu: ops.exp(_poisson_log_mass(k, mu)), _poisson_slope)
+_binom_mass = _with_slope(lambda k, n, p: ops.exp(_binom_log_mass(k, n, p)), _binom_slope)
+_nbinom_mass = _with_slope(lambda k, n, p: ops.exp(_nbinom_log_mass(k, n, p)), _nbinom_slope)
+# (1 - p)^k, and the rest of 1
+_geom_above = _with_slope(lambda k, p: ops.exp(xlog1py(k, -p)), _geom_rest_slope)
+_geom_below = _with_slope(
+    lambda k, p: less_exp(-xlog1py(k, -p)), lambda _, k, p: k * _before(_geom_above, k, p)
+)
+
 _ROWS = {
     "bernoulli": Row(
         "p", lambda p: (0.0, 1.0), _zero, _is_part, False, logpmf=_bernoulli_log_mass,
@@ -110,7 +163,7 @@ _ROWS = {
     ),
     "binom": Row(
         "n p", _up_to_count, _zero, lambda n, p: _is_count(n) & _is_part(p), False,
-        logpmf=lambda k, n, p: beta_log_density(p, k + 1, n - k + 1) - ops.log(n + 1),
+        logpmf=_binom_log_mass, pmf=_binom_mass,
         cdf=_binom_below, sf=_binom_above,
         **count_quantiles(
             _binom_below, _binom_above, lambda n, p: (n * p, ops.sqrt(n * p * (1 - p))),
@@ -120,18 +173,17 @@ _ROWS = {
     "geom": Row(
         "p", lambda p: (1.0, math.inf), lambda p: 1.0, lambda p: (p > 0) & (p <= 1), False,
         logpmf=lambda k, p: xlog1py(k - 1, -p) + ops.log(p),
-        pmf=lambda k, p: p * ops.exp(xlog1py(k - 1, -p)),
-        cdf=lambda k, p: less_exp(-xlog1py(k, -p)), sf=lambda k, p: ops.exp(xlog1py(k, -p)),
+        pmf=lambda k, p: p * _geom_above(k - 1, p), cdf=_geom_below, sf=_geom_above,
         logcdf=lambda k, p: log_less(-xlog1py(k, -p)), logsf=lambda k, p: xlog1py(k, -p),
     ),
     "nbinom": Row(
         "n p", _from_zero, _zero, lambda n, p: (n > 0) & (p > 0) & (p <= 1), False,
-        logpmf=_nbinom_log_mass,
+        logpmf=_nbinom_log_mass, pmf=_nbinom_mass,
         cdf=lambda k, n, p: betainc(n, k + 1, p), sf=lambda k, n, p: betainc_above(n, k + 1, p),
     ),
     "poisson": Row(
         "mu", _from_zero, _zero, lambda mu: mu >= 0, False,
-        logpmf=lambda k, mu: gamma_log_density(mu, k + 1),
+        logpmf=_poisson_log_mass, pmf=_poisson_mass,
         cdf=_poisson_below, sf=_poisson_above,
         **count_quantiles(
             _poisson_below, _poisson_above, lambda mu: (mu, ops.sqrt(mu)), lambda mu: None
