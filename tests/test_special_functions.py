@@ -93,6 +93,16 @@ def test_logit_at_its_edges() -> None:
     np.testing.assert_allclose(half, [0, 16 / 3, 0])
 
 
+def test_second_slopes_of_logit_next_to_its_ends() -> None:
+    """-1 / x^2 + 1 / (1 - x)^2, beyond the largest number too."""
+    for dtype, x in ((np.float32, [1e-25, 1e-15, 0.5, 0.25]), (np.float64, [1e-200, 1e-100, 0.75])):
+        found = phix.vmap(phix.grad(phix.grad(lambda v: ops.logit(v, eps=0.0))))(np.array(x, dtype))
+        wide = np.array(x, dtype).astype(np.longdouble)
+        with np.errstate(over="ignore"):
+            want = (1 / (1 - wide) ** 2 - 1 / wide**2).astype(dtype)
+        np.testing.assert_allclose(found, want, rtol=1e-6 if dtype == np.float32 else 1e-15)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_logit_to_its_last_digits(dtype: Any) -> None:
     tiny = [

@@ -45,11 +45,11 @@ def logit(x: Any, eps: float) -> Any:
 @rules.decompose("logit_grad")
 @in_float32
 def logit_grad(x: Any, out_grad: Any, eps: float) -> Any:
-    if not eps:
-        return out_grad / (x * (1 - x))
+    if not eps:  # not by the product, whose square underflows in the slope of this
+        return out_grad / x / (1 - x)
     inside = (x >= eps) & (x <= 1 - eps)
     safe = ops.where(inside, x, 0.5)
-    return ops.where(inside, out_grad / (safe * (1 - safe)), 0.0)
+    return ops.where(inside, out_grad / safe / (1 - safe), 0.0)
 
 
 # -- modified Bessel functions -------------------------------------------------------------------
