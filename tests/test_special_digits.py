@@ -341,6 +341,11 @@ def test_slopes_of_incomplete_gamma_functions_where_the_shape_begins() -> None:
             found = slope(dtype(0), x.astype(dtype)).numpy()
             np.testing.assert_allclose(sign * found, scipy.special.exp1(x), rtol=digits)
     assert phix.grad(special.gammainc)(np.float64(0), np.float64(np.inf)).item() == 0.0
+    second = phix.jit(phix.grad(phix.grad(special.gammainc)))
+    with mpmath.workdps(40):  # so near to 0 it is what it is there
+        want = mpmath.diff(lambda a: mpmath.gammainc(a, 0, 0.5, regularized=True), 1e-9, 2)
+    for a in (0, 1e-300, 1e-20, 1e-16, 1e-12):
+        np.testing.assert_allclose(second(np.float64(a), np.float64(0.5)), float(want), rtol=1e-3)
 
 
 def test_counts_of_large_and_tiny_shapes_keep_their_digits() -> None:

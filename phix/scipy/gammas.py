@@ -402,7 +402,7 @@ _NEAR, _TERMS = 0.05, 8  # so many of a series in x up to there are all that flo
 def _lower_in_a(a: Any, x: Any) -> Any:
     """What lies below x as a moves: at that part of all x would move by ``quantile_slope``."""
     inside = (a >= 0) & (x > 0) & (a < math.inf) & (x < math.inf)
-    a = ops.where(a == 0, a + _BESIDE, a)  # the slope where it begins is that to one side
+    a = ops.where(a < _BESIDE, a + _BESIDE, a)  # at 0 it is the slope to one side
     near = inside & (x < _NEAR)
     few, height = ops.where(inside & ~near, a, 1.0), ops.where(inside & ~near, x, 1.0)
     density = height * ops.gamma_density(few, height)
