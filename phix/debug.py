@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,26 +85,38 @@ class _Printer:
 
 
 class _AnyValue:
-    """Takes every place of a text, so that only a place without a value is an error."""
+    """Takes every place of a text that its value will take, so that no other is an error."""
+
+    def __init__(self, value: Any = None) -> None:
+        self._value = value
 
     def __format__(self, spec: str) -> str:
+        if spec and getattr(self._value, "ndim", None):
+            raise ArgumentError(
+                f"debug.print: the format {spec!r} is for one number, found a tensor of shape "
+                f"{list(self._value.shape)}; write {{}} without a format, and for fewer digits "
+                "phix.numpy.round(x, decimals)"
+            )
         return ""
 
     def __getattr__(self, name: str) -> _AnyValue:
-        return self
+        return _AnyValue()
 
     def __getitem__(self, key: Any) -> _AnyValue:
-        return self
+        is_part = isinstance(self._value, (list, tuple, dict))
+        return _AnyValue(self._value[key] if is_part else None)
 
 
-def _check_places(text: str, count: int, names: Sequence[str]) -> None:
+def _check_places(text: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Refuse a text with places that none of the values is for, before the program runs."""
     try:
-        text.format(*[_AnyValue()] * count, **dict.fromkeys(names, _AnyValue()))
+        text.format(*map(_AnyValue, args), **{n: _AnyValue(v) for n, v in kwargs.items()})
+    except ArgumentError:
+        raise
     except (IndexError, KeyError, ValueError) as error:
         raise ArgumentError(
-            f"debug.print: the text {text!r} does not fit its values, {count} by place and "
-            f"{list(names)} by name ({type(error).__name__}: {error}); give a value for each "
+            f"debug.print: the text {text!r} does not fit its values, {len(args)} by place and "
+            f"{list(kwargs)} by name ({type(error).__name__}: {error}); give a value for each "
             "{} and {name}, and write {{ and }} for braces"
         ) from None
 
@@ -146,7 +158,8 @@ def print(text: str, *args: Any, **kwargs: Any) -> None:
         *args, **kwargs: tensors, or trees of them.
 
     Raises:
-        ArgumentError: the text has a place for which there is no value.
+        ArgumentError: the text has a place for which there is no value, or a format of one number
+            for a tensor with axes.
 
     >>> import phix
     >>> @phix.jit
@@ -156,7 +169,7 @@ def print(text: str, *args: Any, **kwargs: Any) -> None:
     >>> _ = f(3.0)
     x is 3.0 and its square 9.0
     """
-    _check_places(text, len(args), list(kwargs))
+    _check_places(text, args, kwargs)
     callback(_Printer(text), *args, **kwargs)
 
 

@@ -268,3 +268,17 @@ def test_every_row_of_the_passes_over_loops_has_its_function() -> None:
     for row in (row for rows in loop_pipeline.PIPELINES.values() for row in rows):
         module = importlib.import_module(f"phix.kernels.{row.module}")
         assert getattr(module, row.name).__name__ == row.name
+
+
+def test_formats_of_one_number_are_refused_for_more_before_a_program_runs(capsys: Any) -> None:
+    """They had ended in NumPy's bare TypeError, and in compiled programs at run time."""
+    show = lambda x: phix.debug.print("{x:.2f}", x=x)  # noqa: E731
+    for run in (show, phix.jit(show)):
+        with pytest.raises(ArgumentError, match=r"format '.2f' is for one number.*shape \[3\]"):
+            run(X)
+        run(X[2])
+    phix.vmap(show)(X)
+    phix.debug.print("{0[a]:.1f} {1[1]:>3} {x.ndim:>5}", {"a": X[0]}, [X, 2], x=X)
+    assert capsys.readouterr().out == "4.00\n4.00\n1.00\n0.00\n4.00\n1.0   2     1\n"
+    with pytest.raises(ArgumentError, match="KeyError"):
+        phix.debug.print("{0[b]}", {"a": 1.0})

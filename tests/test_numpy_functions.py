@@ -103,6 +103,23 @@ CASES = [
       for way in ("reduce", "accumulate")),
     *(f"np.logical_{n}.{way}(b, 1)" for n in ("and", "or", "xor")
       for way in ("reduce", "accumulate")),
+    *(f"np.{n}.{way}(k, 1)" for n in ("floor_divide", "remainder", "fmod", "left_shift",
+      "right_shift", "subtract") for way in ("reduce", "accumulate")),
+    *(f"np.{n}.{way}(u)" for n in ("subtract", "divide", "copysign", "heaviside",
+      "nextafter", "fmax", "fmin") for way in ("reduce", "accumulate")),
+    *(f"np.{n}.{way}(y[:2])" for n in ("power", "float_power", "arctan2")
+      for way in ("reduce", "accumulate")),
+    *(f"np.{n}.{way}(b, 1)" for n in ("equal", "not_equal", "less", "less_equal", "greater",
+      "greater_equal") for way in ("reduce", "accumulate")),
+    *(f"np.{n}.reduceat(s, [0, 3, 1], 1)" for n in ("add", "subtract", "multiply", "divide",
+      "maximum", "minimum", "fmax", "fmin", "copysign", "heaviside", "nextafter", "logaddexp",
+      "logaddexp2", "hypot")),
+    *(f"np.{n}.reduceat(y, [0, 2, 1])" for n in ("power", "float_power", "arctan2")),
+    *(f"np.{n}.reduceat(k, [1, 2, 0, 1], 1)" for n in ("add", "multiply", "floor_divide",
+      "remainder", "fmod", "left_shift", "right_shift", "gcd", "lcm", "bitwise_and", "bitwise_or",
+      "bitwise_xor")),
+    *(f"np.{n}.reduceat(b, [0, 2])" for n in ("equal", "not_equal", "less", "less_equal",
+      "greater", "greater_equal", "logical_and", "logical_or", "logical_xor")),
     "np.where(s > 0, x, y)", "np.where(b, x, 0.0)", "np.where(k, x, y)", "np.clip(s, -0.5, 0.5)",
     "np.clip(s, v, None)", "np.clip(s, None, 0.3)", "np.clip(s, a_min=-1, a_max=x)",
     "np.round(s, 1)",
@@ -325,7 +342,6 @@ def test_an_eager_tensor_goes_to_numpy_where_phix_has_no_function() -> None:
     for call in (
         lambda m: np.linalg.svd(m, hermitian=True)[1],
         lambda m: np.sin(m, where=m > 0, out=np.zeros((4, 4))),
-        lambda m: np.add.reduceat(m, [0, 2]),
         lambda m: scipy.special.gamma(m),
         lambda m: np.unique(m, axis=0, equal_nan=False),
     ):

@@ -243,3 +243,96 @@ def test_spreads_of_complex_numbers_are_none_of_their_real_parts(name: str) -> N
     np.testing.assert_allclose(getattr(pn, name)(x), getattr(np, name)(x), rtol=1e-14)
     with pytest.raises(DTypeError, match=f"{name}: elements are complex128, of which float64"):
         getattr(pn, name)(x, dtype="float64")
+
+
+def test_ufuncs_of_one_dtype_take_it_by_name() -> None:
+    x, k, b = np.array([1.5, -2.0]), np.array([1, 2, -3, -1]), np.array([True, False])
+    f32 = x.astype("float32")
+    for run in (
+        lambda m: m.less(x, x, dtype=bool), lambda m: m.equal(k, 1, dtype=bool, casting="unsafe"),
+        lambda m: m.isnan(x, dtype=bool), lambda m: m.logical_not(k, dtype=bool),
+        lambda m: m.logical_and(x, b, dtype=bool), lambda m: m.signbit(x, dtype=bool),
+        lambda m: m.bitwise_count(k, dtype="uint8"), lambda m: m.reciprocal(k, dtype="int64"),
+        lambda m: m.reciprocal(k.astype("int8"), dtype="int16"),
+        lambda m: m.reciprocal(k, dtype="float64"), lambda m: m.ldexp(f32, k[:2], dtype="float64"),
+    ):  # fmt: skip
+        found, wanted = run(pn), run(np)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)
+    for run in (
+        lambda m: m.less(x, x, dtype="int64"), lambda m: m.isnan(x, dtype="float64"),
+        lambda m: m.bitwise_count(k, dtype="int64"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError):
+            run(np)
+        with pytest.raises(DTypeError, match="leave dtype= out"):
+            run(pn)
+
+
+def test_rules_of_casts() -> None:
+    x, k = np.array([1.5, 2.5]), np.array([1, 2])
+    f32 = x.astype("float32")
+    for run in (
+        lambda m: m.add(f32, x, casting="safe"), lambda m: m.add(f32, f32, casting="no"),
+        lambda m: m.add(k, 2, casting="no"), lambda m: m.add(f32, 1.5, casting="no"),
+        lambda m: m.add(f32, x, dtype="float64", casting="safe"),
+        lambda m: m.multiply(k, 1.5, dtype="float64", casting="safe"),
+        lambda m: m.add(x, 1.5, dtype="float64", casting="no"),
+        lambda m: m.sin(x, casting="equiv"), lambda m: m.less(f32, x, casting="safe"),
+        lambda m: m.add(f32, x, casting="unsafe"), lambda m: m.isnan(f32, casting="no"),
+    ):  # fmt: skip
+        found, wanted = run(pn), run(np)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-15)
+    for what, run in (
+        ("of no dtype to another", lambda m: m.add(f32, x, casting="no")),
+        ("of no dtype to another", lambda m: m.add(f32, f32, dtype="float64", casting="no")),
+        ("of no dtype to another", lambda m: m.sin(k, casting="equiv")),
+        ("of no dtype to another", lambda m: m.divide(k, k, casting="no")),
+        ("of no dtype to another", lambda m: m.add(k, 1.5, casting="no")),
+        ("that keep every value", lambda m: m.add(f32, x, dtype="float32", casting="safe")),
+        ("that keep every value", lambda m: m.add(k, k, dtype="int32", casting="safe")),
+    ):
+        with pytest.raises(np._core._exceptions.UFuncTypeError):
+            run(np)
+        with pytest.raises(DTypeError, match=f"casts {what} do not take"):
+            run(pn)
+    with pytest.raises(DTypeError, match="do not take int64 to float32"):  # which NumPy's widen
+        pn.add(k, f32, casting="safe")
+
+
+def test_rules_and_orders_that_there_are_not() -> None:
+    x = np.array([1.5, 2.5])
+    for run in (
+        lambda m: m.sin(x, casting="bad"), lambda m: m.add(x, x, casting="bad"),
+        lambda m: m.add(x, x, dtype="float32", casting="bad"), lambda m: m.sin(x, order="X"),
+        lambda m: m.copy(x, order="X"), lambda m: m.zeros_like(x, order="X"),
+        lambda m: m.full_like(x, 1, order="X"), lambda m: m.asarray(x, order="X"),
+        lambda m: m.zeros(2, order="X"), lambda m: m.reshape(x, (2, 1), order="X"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError):
+            run(np)
+        with pytest.raises(AttributeValueError, match=r"(casting|order) is one of 'no|'C"):
+            run(pn)
+    for order in "CFAK":
+        same([pn.copy(x, order=order), pn.sin(x, order=order)], [x, np.sin(x)])
+
+
+@pytest.mark.filterwarnings("ignore:`axes` should not be")
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_results_at_the_edges_are_those_of_numpy() -> None:
+    x, b = RNG.standard_normal((2, 3)), RNG.integers(0, 2, (3, 2, 2)).astype(bool)
+    for run in (
+        lambda m: (m.fft.fftn(x, s=(2, -1)), m.fft.fftn(x, s=(-1, 2), axes=(1, 0))),
+        lambda m: (m.fft.rfft2(x, s=(4, -1)), m.fft.irfftn(x, s=(-1, 4))),
+        lambda m: m.histogram(x, bins=[0.5]), lambda m: m.histogram(x, bins=[0.5], density=True),
+        lambda m: m.histogram2d(x[0], x[1], bins=[[0.5], [0.0, 1.0]]),
+        lambda m: (m.argwhere(np.float64(3.0)), m.argwhere(np.float64(0.0))),
+    ):  # fmt: skip
+        same(run(pn), run(np))
+    for factors in (list(b), list(b[:2]), [b[0, 0], b[1], b[2, 0]]):
+        found, wanted = pn.linalg.multi_dot(factors), np.linalg.multi_dot(factors)
+        assert found.dtype == bool
+        np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(ShapeError, match="vector of one edge or more"):
+        pn.histogram(x, bins=[])

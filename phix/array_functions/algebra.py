@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import fft, linalg, ops
@@ -219,7 +219,8 @@ def matrix_power(a: Any, n: int) -> Any:
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """The product of several matrices, in the order that takes the least work."""
     refuse(out=out)
-    return linalg.multi_dot([tensor(a) for a in arrays])
+    factors = [tensor(a) for a in arrays]
+    return of_truths(linalg.multi_dot(factors), *factors)
 
 
 # -- np.fft --------------------------------------------------------------------------------------
@@ -238,9 +239,18 @@ def _transform_n(function: Function, axes: Any = None) -> Function:
         a: Any, s: Any = None, axes: Any = default, norm: Any = None, out: Any = None
     ) -> Any:
         refuse(out=out)
-        return function(floating(a), s, axes, norm)
+        x = floating(a)
+        return function(x, _own_sizes(x, s, axes), axes, norm)
 
     return titled(transform, function.__name__, _first_of(function))
+
+
+def _own_sizes(x: Any, s: Any, axes: Any) -> Any:
+    """The sizes that are transformed, with that of x where -1 stands."""
+    if not isinstance(s, Sequence) or -1 not in s:
+        return s
+    over = range(-len(s), 0) if axes is None else axes
+    return [x.shape[axis] if size == -1 else size for size, axis in zip(s, over)]
 
 
 def _shift(function: Function) -> Function:

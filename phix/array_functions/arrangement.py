@@ -12,6 +12,7 @@ from phix import ops
 from phix.array_functions import fixed_sizes
 from phix.array_functions.numpy_arguments import (
     cast_as_allowed,
+    check_order,
     operand,
     refuse,
     some,
@@ -149,7 +150,8 @@ def reshape(
     a: Any, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
 ) -> Any:
     """The same elements in another shape; a -1 in it is what is left."""
-    if order not in ("C", "A", "F"):
+    check_order(order)
+    if order == "K":  # NumPy refuses it, too
         raise NotOfferedError(f"order={order!r}")
     wanted = newshape if shape is None else shape
     x = tensor(a)
@@ -426,6 +428,7 @@ def full_like(
     shape: Any = None, *, device: Any = None,
 ) -> Any:  # fmt: skip
     """An array of one value with the shape and dtype of another."""
+    check_order(order)
     x = tensor(a)
     wanted = x.dtype if dtype is None else dt.as_dtype(dtype)
     dims = x.shape if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)

@@ -28,6 +28,7 @@ from phix.array_functions import (
     sorting,
     statistics,
     ufunc_methods,
+    ufunc_places,
     ufuncs,
 )
 from phix.array_functions.numpy_arguments import in_floats
@@ -47,7 +48,9 @@ NAMES: dict[str, Function] = {
 }  # fmt: skip
 LINALG: dict[str, Function] = algebra.LINALG
 FFT: dict[str, Function] = algebra.FFT
-METHODS: dict[tuple[str, str], Function] = {**ufuncs.METHODS, **ufunc_methods.METHODS}
+METHODS: dict[tuple[str, str], Function] = {
+    **ufuncs.METHODS, **ufunc_methods.METHODS, **ufunc_places.METHODS,
+}  # fmt: skip
 
 
 def _of_numpy(functions: dict[str, Function], module: Any) -> dict[Any, Function]:
@@ -64,5 +67,9 @@ TABLE: dict[Any, Function] = {
     **_of_numpy(NAMES, np),
     **_of_numpy(LINALG, np.linalg),
     **_of_numpy(FFT, np.fft),
-    **{(getattr(np, n), m): in_floats(dt.float64, f) for (n, m), f in METHODS.items()},
+    **{
+        (getattr(np, n), m): in_floats(dt.float64, f)
+        for (n, m), f in METHODS.items()
+        if m != "at"  # of which NumPy drops the result
+    },
 }

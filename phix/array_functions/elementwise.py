@@ -13,6 +13,7 @@ from phix import ops
 from phix.array_functions import fixed_sizes
 from phix.array_functions.lexicographic import extreme_of_two
 from phix.array_functions.numpy_arguments import (
+    check_order,
     common_shape,
     floating,
     given,
@@ -271,6 +272,7 @@ def size(a: Any, axis: Any = None) -> Any:
 
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """A copy."""
+    check_order(order)
     return ops.assign(a) if isinstance(a, TensorBase) else owned_tensor(a)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from phix import ops
 from phix.array_functions.numpy_arguments import floating, tensor
 from phix.array_functions.sorting import is_rising, searchsorted
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import beneath, is_traced
 from phix.core.errors import AttributeValueError, ShapeError
@@ -33,8 +34,10 @@ def _edges(name: str, x: Any, bins: Any, ends: Any) -> Any:
         edges = tensor(bins)
         if not edges.ndim and dt.has_ints_alone(edges.dtype) and not is_traced(edges):
             return _edges(name, x, int(edges), ends)
-        if edges.ndim != 1:
-            raise ShapeError(f"{name}: bins are an int or a vector of edges, found {edges.meta}")
+        if edges.ndim != 1 or dm.is_zero(edges.meta.dims[0]):
+            raise ShapeError(
+                f"{name}: bins are an int or a vector of one edge or more, found {edges.meta}"
+            )
         if is_rising(edges) is False:
             raise AttributeValueError(f"{name}: edges go up, found {bins!r:.80}")
         return edges
@@ -92,6 +95,8 @@ def _numbers(x: Any, edges: Any) -> Any:
 def _summed(number: Any, inside: Any, count: Any, weights: Any) -> Any:
     """How much lies in each of ``count`` bins."""
     what = ops.full_like(number, 1) if weights is None else weights
+    if dm.is_zero(count):  # between the edges lies nothing
+        return ops.full((0,), 0, what.dtype)
     what = ops.where(inside, what, ops.full((), 0, what.dtype))
     place = ops.unsqueeze(ops.where(inside, number, 0), [-1])
     return ops.scatter_nd_add(ops.full((count,), 0, what.dtype), place, what)

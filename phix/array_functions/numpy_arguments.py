@@ -14,7 +14,7 @@ from phix.core import dtypes as dt
 from phix.core.axes import axes_of
 from phix.core.context import context
 from phix.core.conversion import holds_tensors, owned_tensor
-from phix.core.errors import DTypeError, ShapeError
+from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.places import called_at_home, is_host_alone
 from phix.core.tensor import TensorBase
@@ -133,27 +133,73 @@ def refuse(**arguments: Any) -> None:
             raise NotOfferedError(f"{name}=")
 
 
+def check_order(order: Any) -> None:
+    """Refuse an order of memory that there is not; those that there are make no difference here.
+
+    Raises:
+        AttributeValueError: it is none of "C", "F", "A" and "K".
+    """
+    _one_of("order", order, ("C", "F", "A", "K", None))
+
+
+def check_casting(casting: Any) -> None:
+    """Refuse a rule of casts that there is not.
+
+    Raises:
+        AttributeValueError: it is none of NumPy's.
+    """
+    _one_of("casting", casting, (*_CASTINGS, None))
+
+
+def _one_of(name: str, found: Any, choices: tuple[str | None, ...]) -> None:
+    if not (found is None or isinstance(found, str)) or found not in choices:
+        named = ", ".join(repr(c) for c in choices if c)
+        raise AttributeValueError(f"{name} is one of {named}, found {found!r:.80}")
+
+
 def cast_as_allowed(x: Any, dtype: Any, casting: Any) -> Any:
-    """``x`` in a dtype that the rule of casts allows: those within a kind and to wider kinds, or
-    any where the rule is "unsafe"."""
-    if casting not in (None, "same_kind", "unsafe"):
-        raise NotOfferedError(f"casting={casting!r}")
-    wanted = None if dtype is None else dt.as_dtype(dtype)
-    if wanted is not None and casting != "unsafe" and not _is_of_kind(x.dtype, wanted):
-        raise DTypeError(
-            f"casts within a kind do not take {x.dtype} to {wanted}; write casting='unsafe', or "
-            "call astype on what comes out"
-        )
+    """``x`` in a dtype that the rule of casts allows."""
+    if dtype is not None:
+        require_cast(x.dtype, dt.as_dtype(dtype), casting)
     return with_dtype(x, dtype)
+
+
+def require_cast(found: np.dtype, wanted: np.dtype, casting: Any) -> None:
+    """Refuse a cast that a rule does not allow.
+
+    Raises:
+        AttributeValueError: there is no such rule.
+        DTypeError: it does not take the one dtype to the other.
+    """
+    check_casting(casting)
+    is_allowed, what = _CASTINGS[casting or "same_kind"]
+    if not is_allowed(found, wanted):
+        raise DTypeError(
+            f"{what} do not take {found} to {wanted}; write casting='unsafe', or call astype on "
+            "what comes out"
+        )
 
 
 _WIDTHS = ("bool", "int", "float", "complex")
 
 
+def is_within(found: str, wanted: str) -> bool:
+    """Whether a kind of dtypes is that, or goes into it: ints into floats."""
+    return _WIDTHS.index(found) <= _WIDTHS.index(wanted)
+
+
 def _is_of_kind(found: Any, wanted: Any) -> bool:
-    if found.kind == "i" and wanted.kind == "u":
-        return False
-    return _WIDTHS.index(dt.kind(found)) <= _WIDTHS.index(dt.kind(wanted))
+    return (found.kind, wanted.kind) != ("i", "u") and is_within(dt.kind(found), dt.kind(wanted))
+
+
+# NumPy's rules of casts: whether one allows a cast, and what it allows.
+_CASTINGS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "no": (operator.eq, "casts of no dtype to another"),
+    "equiv": (operator.eq, "casts of no dtype to another"),
+    "safe": (lambda found, wanted: np.can_cast(found, wanted), "casts that keep every value"),
+    "same_kind": (_is_of_kind, "casts within a kind"),
+    "unsafe": (lambda found, wanted: True, "casts"),
+}
 
 
 def common_shape(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -40,7 +40,7 @@ def over(reduce: Function, x: Any, axis: Any, keepdims: Any) -> Any:
     return reduce(x, list(axes), kept(keepdims)) if axes else x
 
 
-def _summable(x: Any) -> Any:
+def summable(x: Any) -> Any:
     """In the dtype in which sums and products of it come: of ints one of 64 bits."""
     if dt.is_differentiable(x.dtype):
         return x
@@ -110,7 +110,7 @@ def sum(
 ) -> Any:  # fmt: skip
     """The sum along the axes; of bools and ints as ints of 64 bits."""
     refuse(out=out)
-    x = with_dtype(tensor(a), dtype) if dtype is not None else _summable(tensor(a))
+    x = with_dtype(tensor(a), dtype) if dtype is not None else summable(tensor(a))
     found = over(
         lambda x, axes, keep: ops.sum(x, axes, None, keep), chosen(x, where, 0), axis, keepdims
     )
@@ -123,7 +123,7 @@ def prod(
 ) -> Any:  # fmt: skip
     """The product along the axes; of bools and ints as ints of 64 bits."""
     refuse(out=out)
-    x = with_dtype(tensor(a), dtype) if dtype is not None else _summable(tensor(a))
+    x = with_dtype(tensor(a), dtype) if dtype is not None else summable(tensor(a))
     found = over(ops.prod, chosen(x, where, 1), axis, keepdims)
     return with_dtype(found * operand(initial) if given(initial) else found, dtype)
 
@@ -395,7 +395,7 @@ def _cumulated(name: str, doc: str, function: Function, instead: float | None = 
     def cumulated(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         refuse(out=out)
         x = with_dtype(tensor(a), dtype)
-        x = x if dtype is not None else _summable(x)
+        x = x if dtype is not None else summable(x)
         if axis is None or (not x.ndim and not reduced_axes(axis, 0)):
             x, axis = ops.reshape(x, [-1]), 0
         if instead is not None and dt.is_differentiable(x.dtype):

@@ -54,7 +54,8 @@ def argwhere(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
     """
     if size is not None:
         return fixed_sizes.argwhere(tensor(a), size, fill_value)
-    return ops.nonzero(tensor(a))
+    x = tensor(a)
+    return ops.nonzero(x) if x.ndim else ops.nonzero(ops.reshape(x, [1]))[:, :0]
 
 
 def flatnonzero(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:

@@ -10,11 +10,15 @@ from phix import ops
 from phix.array_functions import bits, lexicographic
 from phix.array_functions.numpy_arguments import (
     cast_as_allowed,
+    check_casting,
+    check_order,
     default_float,
     floating,
     given,
+    is_within,
     of_truths,
     operand,
+    require_cast,
     tensor,
     titled,
     with_dtype,
@@ -170,11 +174,11 @@ class _Ufunc(NamedTuple):
     inputs: int
     doc: str
     to_floats: bool = False  # of one array to floats: ints become floats first
-    to_truths: bool = False
+    to_one: bool = False  # of all arrays to one dtype, in which they are not computed
 
 
-def _rows(to_floats: bool, to_truths: bool, inputs: int, **rows: tuple[Function, str]) -> Any:
-    return {n: _Ufunc(f, inputs, doc, to_floats, to_truths) for n, (f, doc) in rows.items()}
+def _rows(to_floats: bool, to_one: bool, inputs: int, **rows: tuple[Function, str]) -> Any:
+    return {n: _Ufunc(f, inputs, doc, to_floats, to_one) for n, (f, doc) in rows.items()}
 
 
 _TABLE: dict[str, _Ufunc] = {
@@ -209,19 +213,20 @@ _TABLE: dict[str, _Ufunc] = {
         isinf=(ops.isinf, "Whether it is infinite."), isnan=(ops.isnan, "Whether it is NaN."),
         logical_not=(ops.logical_not, "Whether it is 0 or False."),
         signbit=(bits.signbit, "Whether the bit of the sign is set: of -0.0 too."),
+        bitwise_count=(bits.bitwise_count, "How many bits of abs(x) are set, as uint8."),
     ),
     **_rows(
         False, False, 1,
         absolute=(_absolute, "The absolute value; of complex numbers the modulus."),
         negative=(lambda x: -tensor(x), "-x."), positive=(tensor, "x as it is."),
-        square=(ops.square, "x * x."), reciprocal=(ops.reciprocal, "1 / x, of ints as floats."),
+        square=(ops.square, "x * x."), reciprocal=(ops.reciprocal, "1 / x, of ints as floats; "
+                    "with a dtype of ints its whole part, and 0 for 0."),
         sign=(ops.sign, "-1, 0 or 1; of complex numbers x / abs(x). NaN stays."),
         conjugate=(ops.conj, "The complex conjugate."),
         floor=(_of_kind(ops.floor), "The largest whole number that is not above x; ints stay."),
         ceil=(_of_kind(ops.ceil), "The smallest whole number that is not below x; ints stay."),
         trunc=(_of_kind(ops.trunc), "The whole part, towards 0; ints stay."),
         invert=(ops.bitwise_not, "Each bit the other way; of bools not x."),
-        bitwise_count=(bits.bitwise_count, "How many bits of abs(x) are set, as uint8."),
     ),
     **_rows(
         False, False, 2,
@@ -265,7 +270,10 @@ _TABLE: dict[str, _Ufunc] = {
     ),
 }  # fmt: skip
 _OF_COMPLEX = {**lexicographic.COMPARISONS, **lexicographic.PAIRS}
-_USUAL = ("same_kind", "K", True, None)
+_OF_INTS: dict[str, Function] = {  # where a dtype of ints is asked for
+    "reciprocal": lambda x: ops.sign(x) * ops.floor_divide(1, ops.abs(x)),
+}
+_COUNTS = {"ldexp": 1}  # by name the operand that is a count, in a dtype of its own
 
 
 def _refuse_settings(out: Any, where: Any, casting: Any, order: Any, more: tuple[Any, ...]) -> None:
@@ -273,15 +281,32 @@ def _refuse_settings(out: Any, where: Any, casting: Any, order: Any, more: tuple
         raise NotOfferedError("out=")
     if where is not True:
         raise NotOfferedError("where=")
-    if (casting, order, *more) != _USUAL and (order not in ("K", "C") or more != _USUAL[2:]):
-        raise NotOfferedError("casting=, order=, subok= or signature=")
+    check_casting(casting)
+    check_order(order)
+    if more != (True, None):
+        raise NotOfferedError("subok= or signature=")
 
 
 def _cast(value: Any, dtype: Any, casting: Any) -> Any:
-    """An operand in the dtype asked for; Python's ints and bools go into any."""
-    if weak_kind(value) in (bool, int):
+    """An operand in the dtype asked for; Python's ints and bools go into any, and its other
+    numbers into those that are wide enough."""
+    kind = weak_kind(value)
+    if kind in (bool, int) or (
+        kind is not None and is_within(kind.__name__, dt.kind(dt.as_dtype(dtype)))
+    ):
         return with_dtype(tensor(value), dtype)
     return cast_as_allowed(tensor(value), dtype, casting)
+
+
+def _check_casts(inputs: tuple[Any, ...], values: list[Any], found: Any, casting: Any) -> None:
+    """Refuse operands that a rule of casts keeps out of the dtype in which all were computed."""
+    first = found[0] if isinstance(found, tuple) else found
+    dtype = common_dtype(values)
+    if dt.is_differentiable(first.dtype) and not dt.is_differentiable(dtype):
+        dtype = first.dtype
+    for value in inputs:
+        if weak_kind(value) is None:
+            require_cast(tensor(value).dtype, dtype, casting)
 
 
 def _in_dtype(name: str, found: Any, dtype: Any) -> Any:
@@ -305,20 +330,40 @@ def _to_cast_to(name: str, values: list[Any], dtype: Any) -> Any:
     return dt.promote(wanted, dt.complex64) if are_moduli and dt.is_float(wanted) else wanted
 
 
+def _in_one_dtype(name: str, row: _Ufunc, values: list[Any], dtype: Any, casting: Any) -> list[Any]:
+    """The operands in the dtype asked for, those whose own does not matter as they are."""
+    if row.to_one:
+        return values
+    wanted = _to_cast_to(name, values, dtype)
+    count = _COUNTS.get(name)
+    return [v if i == count else _cast(v, wanted, casting) for i, v in enumerate(values)]
+
+
+def _function(name: str, row: _Ufunc, values: list[Any], dtype: Any) -> Function:
+    """What computes it of such values, for results in such a dtype."""
+    if name in _OF_COMPLEX and lexicographic.are_complex(*values):
+        return _OF_COMPLEX[name]
+    if name in _OF_INTS and dtype is not None and dt.has_ints_alone(dt.as_dtype(dtype)):
+        return _OF_INTS[name]
+    return row.function
+
+
+_ALL_CASTS = ("same_kind", "unsafe", None)  # rules that allow the casts of operands to each other
+
+
 def _ufunc(name: str, row: _Ufunc) -> Function:
-    to_floats, of_complex = row.to_floats, _OF_COMPLEX.get(name)
+    to_floats = row.to_floats
 
     def computed(inputs: tuple[Any, ...], dtype: Any, casting: Any) -> Any:
         values = [floating(v) if to_floats else operand(v) for v in inputs]
         if dtype is not None:
-            if row.to_truths:
-                raise NotOfferedError("dtype=")
-            own = _to_cast_to(name, values, dtype)
-            values = [_cast(v, own, casting) for v in values]
-        ordered = of_complex is not None and lexicographic.are_complex(*values)
-        function = of_complex if of_complex is not None and ordered else row.function
-        found = function(*values)
-        return found if dtype is None else _in_dtype(name, found, dtype)
+            values = _in_one_dtype(name, row, values, dtype, casting)
+        found = _function(name, row, values, dtype)(*values)
+        if dtype is not None:
+            return _in_dtype(name, found, dtype)
+        if casting not in _ALL_CASTS:
+            _check_casts(inputs, values, found, casting)
+        return found
 
     def unary(
         x: Any, /, out: Any = None, *, where: Any = True, casting: Any = "same_kind",
@@ -372,8 +417,8 @@ UFUNCS: dict[str, Function] = {n: _ufunc(n, row) for n, row in _TABLE.items()}
 NAMES: dict[str, Function] = {
     **UFUNCS, "vecdot": vecdot, **{n: UFUNCS[of] for n, of in ALIASES.items()},
 }  # fmt: skip
-METHODS: dict[tuple[str, str], Function] = {
-    (n, "outer"): _outer(UFUNCS[n])
-    for n, row in _TABLE.items()
-    if row.inputs == 2 and n not in ("matmul", "matvec", "vecmat")
-}
+_OF_ROWS, _OF_TWO_RESULTS = ("matmul", "matvec", "vecmat"), ("divmod", "modf", "frexp")
+# Those of each element: with two operands, and with one result.
+BINARY = [n for n, row in _TABLE.items() if row.inputs == 2 and n not in _OF_ROWS]
+SINGLE = [n for n in _TABLE if n not in _OF_ROWS + _OF_TWO_RESULTS]
+METHODS: dict[tuple[str, str], Function] = {(n, "outer"): _outer(UFUNCS[n]) for n in BINARY}

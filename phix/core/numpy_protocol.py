@@ -41,6 +41,7 @@ _WORK_ON_ARRAYS = frozenset({
 
 # What writes into its first argument, and what to write where that is a tensor.
 _WRITING = {
+    "at": "x = phix.numpy.add.at(x, index, values, inplace=False), and so for other ufuncs",
     "copyto": "x = y, or x = phix.ops.where(mask, y, x)",
     "fill_diagonal": "x = x.at[i, i].set(values) with i = phix.arange(n)",
     "place": "x = phix.ops.where(mask, values, x)",

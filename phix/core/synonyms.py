@@ -117,9 +117,8 @@ NAMES: dict[str, str] = {
     "conv_general_dilated": "phix.nn.functional.conv2d(x, weight)", "top_k": "phix.ops.topk(x, k)",
     "index_update": "x.at[index].set(value)", "segment_sum": "phix.ops.segment_pool(x, ids)",
     "logistic": "phix.ops.sigmoid(x)", "expit": "phix.ops.sigmoid(x)",
-    "standardize": "phix.nn.functional.layer_norm(x, shape)",
     "polyval": "np.polyval(list, x)", "integrate": "np.trapezoid(y, x), or phix.scan(step, y, t)",
-    "signal": "np.convolve(x, y), or np.fft.rfft(x)", "reduceat": "phix.ops.segment_sum_csr(x, at)",
+    "signal": "np.convolve(x, y), or np.fft.rfft(x)", "reduceat": "phix.numpy.add.reduceat(x, at)",
     "ndimage": "phix.nn.functional.conv2d(x, weight)",
     # TensorFlow
     "GradientTape": "phix.grad(f)", "function": "phix.jit(f)", "gradients": "phix.grad(f)",

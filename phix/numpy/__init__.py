@@ -28,6 +28,7 @@ from phix.array_functions import grids as _grids
 from phix.array_functions import mapping as _mapping
 from phix.array_functions import signals as _signals
 from phix.array_functions.mapping import vectorize
+from phix.array_functions.ufuncs import ALIASES as _ALIASES
 from phix.core.faces import face as _face
 from phix.core.tensor import Tensor as ndarray
 from phix.numpy import creation as _creation
@@ -60,7 +61,9 @@ def _public() -> dict[str, _Any]:
                  if n not in ("trapz", "vectorize")}  # fmt: skip
     public = {n: _offered(n, f, n in _RUN_FUNCTIONS) for n, f in functions.items()}
     for (ufunc, method), function in _functions.METHODS.items():
-        setattr(public[ufunc], method, _offered(f"{ufunc}.{method}", function))
+        found = _offered(f"{ufunc}.{method}", function)
+        for name in (ufunc, *(n for n, own in _ALIASES.items() if own == ufunc)):
+            setattr(public[name], method, found)
     data = _dtypes.SCALARS | _dtypes.ABSTRACT | _dtypes.CONSTANTS | _index_tricks.OBJECTS
     return public | data
 

@@ -9,7 +9,13 @@ import numpy as np
 
 from phix import fft, ops
 from phix.array_functions.arrangement import moveaxis
-from phix.array_functions.numpy_arguments import common_shape, default_float, refuse, tensor
+from phix.array_functions.numpy_arguments import (
+    check_order,
+    common_shape,
+    default_float,
+    refuse,
+    tensor,
+)
 from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
 from phix.core.conversion import (
@@ -37,7 +43,8 @@ def is_dim(value: Any) -> bool:
 
 
 def _ordered(order: Any) -> None:
-    if order not in (None, "C", "K", "A"):
+    check_order(order)
+    if order == "F":
         raise NotOfferedError(f"order={order!r}")
 
 
