@@ -446,7 +446,16 @@ _FILTER = np.ones((2, 2, 2, 2), np.float32)
 NN: dict[str, Row] = {
     **{f"F.{name}": (getattr(F, name), {"x": (X, "Tensor")})
        for name in ("relu", "relu6", "sigmoid", "silu", "softsign", "tanh", "log_sigmoid",
-                    "hardswish", "swish")},
+                    "hardswish", "swish", "mish", "sparse_plus", "sparse_sigmoid", "log1mexp")},
+    "F.celu": (F.celu, {"x": (X, "Tensor"), "alpha": (1.0, "float")}),
+    "F.selu": (F.selu, {"x": (X, "Tensor"), "scale": (1.5, "float"), "alpha": (1.0, "float")}),
+    "F.glu": (F.glu, {"x": (X, "Tensor"), "axis": (0, "int")}),
+    "F.squareplus": (F.squareplus, {"x": (X, "Tensor"), "b": (4.0, "any")}),
+    "F.logmeanexp": (F.logmeanexp, {"x": (X, "Tensor"), "axis": (-1, "any"),
+                                    "where": (X > 1, "any"), "keepdims": (False, "bool")}),
+    "F.standardize": (F.standardize, {"x": (X, "Tensor"), "axis": (-1, "any"), "mean": (0.5, "any"),
+                                      "variance": (2.0, "any"), "epsilon": (1e-5, "float"),
+                                      "where": (X > 1, "any")}),
     "F.softmax": (F.softmax, {"x": (X, "Tensor"), "axis": (-1, "int"),
                               "dtype": ("float32", "DataType")}),
     "F.log_softmax": (F.log_softmax, {"x": (X, "Tensor"), "axis": (-1, "int"),

@@ -57,6 +57,7 @@ WANTED: dict[str, Any] = {
     "phix.numpy.bincount(i, length=4)": np.array([1, 1, 1, 0]),
     'phix.tree.map(g, {"a": v})': {"a": 2 * V},
     "F.softmax(x)": E / E.sum(1, keepdims=True),
+    "F.squareplus(x)": (X + np.sqrt(X * X + 4)) / 2,
     "x.logsumexp()": np.log(E.sum()),
     'phix.scipy.linalg.solve(m, v, assume_a="pos")': np.linalg.solve(M, V),
     "phix.scipy.sparse.linalg.cg(m, v, tol=1e-12)[0]": np.linalg.solve(M, V),

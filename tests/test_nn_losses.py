@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.special as sp
 
 import phix
 from harness.closed import check_gradient, close
-from phix.core.errors import ArgumentError, DTypeError, PhixError, ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, PhixError, ShapeError
 
 pytestmark = pytest.mark.unoptimised
 
@@ -50,6 +51,18 @@ ACTIVATIONS: dict[str, tuple[tuple[Any, ...], Callable[[np.ndarray], np.ndarray]
     "hardtanh": ((-0.5, 1.5), lambda x: np.clip(x, -0.5, 1.5)),
     "softmax": ((0,), lambda x: sp.softmax(x, axis=0)),
     "log_softmax": ((), lambda x: sp.log_softmax(x, axis=-1)),
+    "celu": ((1.5,), lambda x: np.where(x > 0, x, 1.5 * np.expm1(np.minimum(x, 0) / 1.5))),
+    "selu": ((2.0, 0.5), lambda x: 2 * np.where(x > 0, x, 0.5 * np.expm1(np.minimum(x, 0)))),
+    "mish": ((), lambda x: x * np.tanh(np.logaddexp(x, 0))),
+    "glu": ((), lambda x: x[:, :3] * sp.expit(x[:, 3:])),
+    "squareplus": ((), lambda x: (x + np.sqrt(x * x + 4)) / 2),
+    "squareplus, b": ((0.25,), lambda x: (x + np.sqrt(x * x + 0.25)) / 2),
+    "sparse_plus": ((), lambda x: np.where(x < 1, (np.clip(x, -1, 1) + 1) ** 2 / 4, x)),
+    "sparse_sigmoid": ((), lambda x: np.clip((x + 1) / 2, 0, 1)),
+    "logmeanexp": ((), lambda x: np.log(np.exp(x).mean())),
+    "logmeanexp, axes": (((0, 1),), lambda x: np.log(np.exp(x).mean())),
+    "standardize": ((0,), lambda x: (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)),
+    "standardize, all": ((None,), lambda x: (x - x.mean()) / np.sqrt(x.var() + 1e-5)),
 }
 
 
@@ -75,6 +88,11 @@ def test_activation_has_its_closed_form(name: str) -> None:
         ("elu", -1, INF),
         ("hardsigmoid", 0, 1),
         ("hardtanh", -1, 1),
+        ("selu", -1.7580993408473766, INF),
+        ("celu", -1, INF),
+        ("mish", 0, INF),
+        ("sparse_plus", 0, INF),
+        ("sparse_sigmoid", 0, 1),
     ],
 )
 def test_activation_far_out(name: str, low: float, high: float) -> None:
@@ -84,7 +102,84 @@ def test_activation_far_out(name: str, low: float, high: float) -> None:
         if math.isinf(limit):
             assert np.isfinite(value) and abs(value) >= 1e27 and np.sign(value) == np.sign(limit)
         else:
-            assert value == limit
+            assert value == np.float32(limit)
+
+
+# -- those of JAX alone ------------------------------------------------------------------------
+def test_squareplus_keeps_its_digits_below_zero_and_far_out() -> None:
+    x = np.array([-1e4, -300.0, -1.0, 0.0, 300.0, 6e4])
+    wanted = {-1e4: 1e-4, 300.0: 300 + 1 / 300}
+    for dtype, rtol in (("float64", 1e-7), ("float32", 2e-7), ("float16", 2e-3)):
+        found = F.squareplus(x.astype(dtype)).numpy().astype(float)
+        assert np.isfinite(found).all()  # x ** 2 is none of float16's numbers
+        for at, value in wanted.items():
+            if dtype != "float16":
+                np.testing.assert_allclose(found[list(x).index(at)], value, rtol)
+        np.testing.assert_allclose(found[5], 6e4, rtol)
+    assert F.squareplus(np.float32(-1e30)).item() == pytest.approx(1e-30)
+    check_gradient(lambda x: F.squareplus(x, 2.0), floats(5))
+    close(F.squareplus([3.0, 0.0], [16.0, 4.0]), [4.0, 1.0])
+    by_b = phix.grad(lambda b: F.squareplus(3.0, b).sum())(phix.to_tensor(16.0, "float64"))
+    assert by_b.item() == pytest.approx(0.25 / 5)
+    second = phix.grad(phix.grad(F.squareplus))(phix.to_tensor(0.0, "float64"))
+    assert second.item() == pytest.approx(0.25)
+    for b in (0, -1.0, math.nan):
+        with pytest.raises(AttributeValueError, match="b is above 0"):
+            F.squareplus(1.0, b)
+
+
+def test_slopes_of_what_is_straight_but_between_one_and_minus_one() -> None:
+    x = np.array([-INF, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, INF])
+    slopes = phix.grad(lambda x: F.sparse_plus(x).sum())(x)
+    np.testing.assert_array_equal(slopes, np.clip((x + 1) / 2, 0, 1))
+    steps = phix.grad(lambda x: F.sparse_sigmoid(x).sum())(x)
+    np.testing.assert_array_equal(steps, np.where(abs(x) < 1, 0.5, 0.0))
+    assert np.isnan(F.sparse_plus(math.nan).item()) and np.isnan(F.sparse_sigmoid(math.nan).item())
+
+
+def test_log1mexp_is_right_near_zero_and_far_out() -> None:
+    x = np.array([1e-300, 1e-20, 1e-5, 0.3, 0.69, 0.7, 3.0, 40.0, 700.0])
+    with mpmath.workdps(330):
+        wanted = [float(mpmath.log(1 - mpmath.exp(-mpmath.mpf(v)))) for v in x]
+        slopes = [float(1 / mpmath.expm1(mpmath.mpf(v))) for v in x]
+    np.testing.assert_allclose(F.log1mexp(x), wanted, rtol=1e-14)
+    np.testing.assert_allclose(phix.grad(lambda x: F.log1mexp(x).sum())(x), slopes, rtol=1e-13)
+    ends = F.log1mexp([0.0, INF, -1.0]).tolist()
+    assert ends[:2] == [-INF, 0.0] and math.isnan(ends[2])
+    assert phix.grad(F.log1mexp)(INF).item() == 0.0
+    assert F.log1mexp(2).dtype == np.float32
+
+
+def test_logmeanexp_of_some_and_far_out() -> None:
+    x, holds = floats(3, 4), RNG.uniform(size=(3, 4)) < 0.6
+    holds[:, 0] = True
+    few = np.log((np.exp(x) * holds).sum(1) / holds.sum(1))
+    close(F.logmeanexp(x, 1, holds), few)
+    close(F.logmeanexp(x + 1000, -1, holds, True), few[:, None] + 1000)
+    close(F.logmeanexp(x, ()), x)
+    check_gradient(lambda x: F.logmeanexp(x, 1, holds), x)
+    sized = phix.jit(F.logmeanexp, input_spec=[phix.spec(["n", 4], "float64")])
+    close(sized(x), np.log(np.exp(x).mean()))
+
+
+def test_standardize_takes_its_moments_of_some_or_as_they_are_given() -> None:
+    x, holds = floats(3, 4), RNG.uniform(size=(3, 4)) < 0.6
+    holds[:, 0] = True
+    mean = np.array([v[h].mean() for v, h in zip(x, holds)])[:, None]
+    var = np.array([v[h].var() for v, h in zip(x, holds)])[:, None]
+    close(F.standardize(x, 1, where=holds, epsilon=0.1), (x - mean) / np.sqrt(var + 0.1))
+    close(F.standardize(x, mean=0.5, variance=2.0, epsilon=0.0), (x - 0.5) / np.sqrt(2))
+    about = ((x - 0.5) ** 2).mean(1, keepdims=True)
+    close(F.standardize(x, mean=0.5, epsilon=0.0), (x - 0.5) / np.sqrt(about))
+    check_gradient(lambda x: F.standardize(x, 0), x)
+    far = F.standardize((np.arange(8) + 1000).astype("float16"))
+    np.testing.assert_allclose(far, (np.arange(8) - 3.5) / np.sqrt(5.25), atol=2e-3)
+
+
+def test_an_axis_without_halves_is_refused() -> None:
+    with pytest.raises(ShapeError, match="its size must be even"):
+        F.glu(floats(2, 3))
+    close(F.glu(floats(4, 3), 0).shape, (2, 3))
 
 
 def test_softmax_casts_first() -> None:

@@ -1,4 +1,5 @@
-"""Functions of neural networks, under Paddle's names and with its argument order.
+"""Functions of neural networks, under Paddle's names and with its argument order, and those that
+JAX alone has under JAX's.
 
 ``import phix.nn.functional as F``. All are pure: what draws random numbers takes a key, and what
 Paddle updates in place is returned. Paddle's ``name``, ``out`` and ``inplace`` are left out.
@@ -6,21 +7,30 @@ Paddle updates in place is returned. Paddle's ``name``, ``out`` and ``inplace`` 
 
 from phix.core.faces import face
 from phix.nn.activations import (
+    celu,
     elu,
     gelu,
+    glu,
     hardsigmoid,
     hardswish,
     hardtanh,
     leaky_relu,
+    log1mexp,
     log_sigmoid,
     log_softmax,
+    logmeanexp,
+    mish,
     relu,
     relu6,
+    selu,
     sigmoid,
     silu,
     softmax,
     softplus,
     softsign,
+    sparse_plus,
+    sparse_sigmoid,
+    squareplus,
     swiglu,
     swish,
     tanh,
@@ -48,6 +58,7 @@ from phix.nn.normalisations import (
     layer_norm,
     normalize,
     rms_norm,
+    standardize,
 )
 
 __all__ = [
@@ -55,6 +66,7 @@ __all__ = [
     "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "celu",
     "conv2d",
     "conv2d_transpose",
     "cross_entropy",
@@ -62,6 +74,7 @@ __all__ = [
     "elu",
     "embedding",
     "gelu",
+    "glu",
     "group_norm",
     "hardsigmoid",
     "hardswish",
@@ -72,10 +85,13 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "linear",
+    "log1mexp",
     "log_loss",
     "log_sigmoid",
     "log_softmax",
+    "logmeanexp",
     "max_pool2d",
+    "mish",
     "mse_loss",
     "nll_loss",
     "normalize",
@@ -85,6 +101,7 @@ __all__ = [
     "relu6",
     "rms_norm",
     "scaled_dot_product_attention",
+    "selu",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
@@ -92,7 +109,11 @@ __all__ = [
     "softmax_with_cross_entropy",
     "softplus",
     "softsign",
+    "sparse_plus",
+    "sparse_sigmoid",
     "square_error_cost",
+    "squareplus",
+    "standardize",
     "swiglu",
     "swish",
     "tanh",

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core import dtypes as dt
 from phix.core.annotations import FloatLike
+from phix.core.axes import axes_of
 from phix.core.dispatch import bind
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.expectations import expect_dims, expect_equal
-from phix.core.given import sizes, takes
+from phix.core.given import INTS, NONE, sizes, takes
 from phix.core.rules import OPS
 from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor
@@ -104,6 +106,59 @@ def rms_norm(
     tensors = (rows, None, None, _flat("rms_norm", "weight", weight, rows, begin), None)
     out, _, inverse = bind(OPS["rms_norm"], tensors, (eps, begin, -1.0, 0, 0.0, 0.0))
     return out, inverse
+
+
+@takes(axis=INTS | NONE)
+def standardize(
+    x: TensorLike,
+    axis: int | Sequence[int] | None = -1,
+    mean: TensorLike | None = None,
+    variance: TensorLike | None = None,
+    epsilon: FloatLike = 1e-5,
+    where: TensorLike | None = None,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon), of the mean and variance over the axes.
+
+    Args:
+        x: a float tensor; one of 16 bits is computed in float32.
+        axis: an axis, or several; None for all.
+        mean, variance: tensors that broadcast to x, in the place of those of x. A variance of x
+            is that about ``mean``.
+        epsilon: added to the variance.
+        where: bools that broadcast to x: of which elements mean and variance are taken.
+
+    Raises:
+        AttributeValueError: an axis is out of range.
+
+    >>> import phix
+    >>> phix.nn.functional.standardize([1.0, 3.0], epsilon=0.0).tolist()
+    [-1.0, 1.0]
+    """
+    given = as_tensor(x)
+    wide = ops.cast(given, dt.accumulator_dtype(given.dtype))
+    axes = list(axes_of(axis, wide.ndim))
+    chosen = None if where is None else ops.expand(as_tensor(where), wide.shape)
+    middle = _mean_of(wide, axes, chosen) if mean is None else _moment(mean, wide)
+    away = wide - middle
+    squares = away * away
+    spread = _mean_of(squares, axes, chosen) if variance is None else _moment(variance, wide)
+    return ops.cast(away * ops.rsqrt(spread + epsilon), given.dtype)
+
+
+def _moment(value: Any, x: Any) -> Any:
+    """A mean or variance that is given: a number has the dtype of x, and all its digits."""
+    is_plain = isinstance(value, (int, float))
+    return ops.full([], value, x.dtype) if is_plain else as_tensor(value)
+
+
+def _mean_of(x: Any, axes: list[int], chosen: Any) -> Any:
+    """The mean over the axes, which stay, of the elements that are chosen, or of all."""
+    if not axes:
+        return x
+    if chosen is None:
+        return ops.mean(x, axes, True)
+    total = ops.sum(ops.where(chosen, x, 0.0), axes, None, True)
+    return total / ops.sum(ops.cast(chosen, x.dtype), axes, None, True)
 
 
 class _Statistics(TypedDict, total=False):
