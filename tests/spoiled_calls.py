@@ -350,6 +350,8 @@ _WORDS = {
     "device": "place", "load_ops": "table", "tree.flatten": "tree", "tree.leaves": "tree",
     "tree.map": "tree", "tree.aligned": "tree", "tree.broadcast_prefix": "tree",
     "tree.paths": "tree", "tree.map_with_path": "tree", "tree.partition": "tree",
+    **{f"tree.{n}": "tree" for n in ("all", "broadcast", "flatten_with_path", "leaves_with_path",
+                                     "reduce", "reduce_associative", "structure", "transpose")},
     "tree.combine": "tree", "tree.register": "tree", "tree.register_dataclass": "dataclass",
     "kernels.find": "place", "kernels.register_backend": "name",
     "kernels.KernelFunction": "tanh", "load to a place": "place", "nn.Linear": "linear",

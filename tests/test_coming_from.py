@@ -56,6 +56,12 @@ WANTED: dict[str, Any] = {
     "phix.numpy.repeat(x, i, 0, total_repeat_length=4)": X[[0, 0, 2, 2]],
     "phix.numpy.bincount(i, length=4)": np.array([1, 1, 1, 0]),
     'phix.tree.map(g, {"a": v})': {"a": 2 * V},
+    'dict(phix.tree.leaves_with_path({"a": v}))': {"a": V},
+    'phix.tree.map(lambda t: t[0] * 2, {"a": (v,)}, is_leaf=lambda t: isinstance(t, tuple))': {
+        "a": 2 * V
+    },
+    "phix.tree.transpose(phix.tree.structure([0, 0]), None, [(v, x), (x, v)])": ([V, X], [X, V]),
+    "phix.tree.reduce(phix.ops.add, [v, v])": 2 * V,
     "F.softmax(x)": E / E.sum(1, keepdims=True),
     "F.squareplus(x)": (X + np.sqrt(X * X + 4)) / 2,
     "x.logsumexp()": np.log(E.sum()),

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
+import builtins
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import optree
 
-from phix.core.errors import ArgumentError, described, shown
-from phix.core.exact_keys import Exact
+from phix.core.errors import ArgumentError, PhixError, described, shown
 from phix.core.faces import face
-from phix.core.nodes import REGISTERED, Registered
+from phix.core.tree_nodes import NAMESPACE as NAMESPACE
+from phix.core.tree_nodes import register as register
+from phix.core.tree_nodes import register_dataclass as register_dataclass
 
 __all__ = [
     "aligned",
+    "all",
+    "broadcast",
     "broadcast_prefix",
     "combine",
     "flatten",
+    "flatten_with_path",
     "leaves",
+    "leaves_with_path",
     "map",
     "map_with_path",
     "partition",
     "paths",
+    "reduce",
+    "reduce_associative",
     "register",
     "register_dataclass",
+    "structure",
+    "transpose",
     "unflatten",
 ]
 __dir__ = face(__all__)
 
-NAMESPACE = "phix"
+IsLeaf = Callable[[Any], Any] | None
 TreeDef = optree.PyTreeSpec
 
 
@@ -40,22 +50,42 @@ def _endless() -> ArgumentError:
     )
 
 
+def _asked(is_leaf: IsLeaf) -> IsLeaf:
+    if is_leaf is not None and not callable(is_leaf):
+        raise ArgumentError(
+            "a tree's is_leaf must be a function of what stands in it, True for a leaf, found "
+            f"{described(is_leaf)}"
+        )
+    return is_leaf
+
+
 # None is a leaf-less node, as in JAX: an absent optional argument stays absent.
 
 
-def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
+def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
     """The leaves of a tree, and what is needed to rebuild it.
 
-    None is no leaf: it belongs to the structure.
+    None is no leaf: it belongs to the structure. ``is_leaf``, here and in what follows, says of
+    what stands in a tree that it is a leaf, and is not taken apart.
 
     >>> import phix
     >>> phix.tree.flatten({"a": 1, "b": (2, None)})[0]
     [1, 2]
     """
     try:
-        return optree.tree_flatten(tree, namespace=NAMESPACE)
+        return optree.tree_flatten(tree, _asked(is_leaf), namespace=NAMESPACE)
     except RecursionError:
         raise _endless() from None
+
+
+def structure(tree: Any, is_leaf: IsLeaf = None) -> TreeDef:
+    """What :func:`unflatten` needs to rebuild a tree: all of it but its leaves.
+
+    >>> import phix
+    >>> phix.tree.structure([1, (2, 3)]) == phix.tree.structure(["a", ("b", "c")])
+    True
+    """
+    return flatten(tree, is_leaf)[1]
 
 
 def unflatten(treedef: TreeDef, leaves: Any) -> Any:
@@ -77,7 +107,7 @@ def unflatten(treedef: TreeDef, leaves: Any) -> Any:
         ) from error
 
 
-def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+def map(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """``function`` over corresponding leaves.
 
     >>> import phix
@@ -86,7 +116,7 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """
     if not callable(function):
         raise ArgumentError(f"tree.map: function must be a function, found {described(function)}")
-    flat, treedef = flatten(tree)
+    flat, treedef = flatten(tree, is_leaf)
     others = [_under(tree, treedef, other) for other in rest]
     return optree.tree_unflatten(treedef, [function(*parts) for parts in zip(flat, *others)])
 
@@ -104,7 +134,7 @@ def _under(tree: Any, treedef: TreeDef, other: Any) -> list[Any]:
         ) from error
 
 
-def leaves(tree: Any) -> list[Any]:
+def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """The leaves of a tree, from left to right; of a dict in the order of its keys.
 
     >>> import phix
@@ -112,12 +142,12 @@ def leaves(tree: Any) -> list[Any]:
     [1, 2, 3]
     """
     try:
-        return optree.tree_leaves(tree, namespace=NAMESPACE)
+        return optree.tree_leaves(tree, _asked(is_leaf), namespace=NAMESPACE)
     except RecursionError:
         raise _endless() from None
 
 
-def paths(tree: Any) -> list[str]:
+def paths(tree: Any, is_leaf: IsLeaf = None) -> list[str]:
     """Where each leaf is, in the order of :func:`leaves`: the names on the way to it, with dots.
 
     Names are the keys of dicts, places in lists, and fields of classes.
@@ -127,13 +157,15 @@ def paths(tree: Any) -> list[str]:
     ['layers.0.b', 'layers.0.w']
     """
     try:
-        found = optree.tree_paths(tree, namespace=NAMESPACE)
+        found = optree.tree_paths(tree, _asked(is_leaf), namespace=NAMESPACE)
     except RecursionError:
         raise _endless() from None
     return [".".join(str(part) for part in path) for path in found]
 
 
-def map_with_path(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+def map_with_path(
+    function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None
+) -> Any:
     """``function(path, leaf, ...)`` over corresponding leaves; see :func:`paths`.
 
     >>> import phix
@@ -144,8 +176,175 @@ def map_with_path(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
         raise ArgumentError(
             f"tree.map_with_path: function must be a function, found {described(function)}"
         )
-    where = iter(paths(tree))
-    return map(lambda *parts: function(next(where), *parts), tree, *rest)
+    where = iter(paths(tree, is_leaf))
+    return map(lambda *parts: function(next(where), *parts), tree, *rest, is_leaf=is_leaf)
+
+
+def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[str, Any]]:
+    """The leaves of a tree, each behind its path; see :func:`paths`.
+
+    >>> import phix
+    >>> phix.tree.leaves_with_path({"a": [1, 2]})
+    [('a.0', 1), ('a.1', 2)]
+    """
+    return list(zip(paths(tree, is_leaf), leaves(tree, is_leaf)))
+
+
+def flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[str, Any]], TreeDef]:
+    """What :func:`leaves_with_path` gives, and what is needed to rebuild the tree.
+
+    >>> import phix
+    >>> named, treedef = phix.tree.flatten_with_path({"a": [1, 2]})
+    >>> phix.tree.unflatten(treedef, [f"{path}={leaf}" for path, leaf in named])
+    {'a': ['a.0=1', 'a.1=2']}
+    """
+    return leaves_with_path(tree, is_leaf), structure(tree, is_leaf)
+
+
+def all(tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether all leaves are true, as in Python's ``all``; those of no leaf are.
+
+    >>> import phix
+    >>> phix.tree.all({"a": True, "b": [1, 0]})
+    False
+    """
+    flat = leaves(tree, is_leaf)
+    try:
+        return builtins.all(flat)
+    except Exception as error:
+        if isinstance(error, PhixError):
+            raise
+        raise ArgumentError(
+            f"tree.all: each leaf is true or false, found {shown(tree)} ({error}); for arrays map "
+            "phix.ops.all first"
+        ) from error
+
+
+_NO_VALUE = object()
+
+
+def reduce(
+    function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _NO_VALUE,
+    is_leaf: IsLeaf = None,
+) -> Any:  # fmt: skip
+    """``function`` of what was found so far and the next leaf, from the first to the last.
+
+    Args:
+        function: of two arguments.
+        tree: any tree.
+        initializer: what comes before the first leaf; without one the first begins.
+        is_leaf: see :func:`flatten`.
+
+    Raises:
+        ArgumentError: there is no leaf, and no ``initializer``.
+
+    >>> import phix
+    >>> phix.tree.reduce(lambda total, x: total + x, {"a": 1, "b": (2, 3)}, 10)
+    16
+    """
+    flat = _combined("reduce", function, tree, initializer, is_leaf)
+    return functools.reduce(function, flat)
+
+
+def reduce_associative(
+    operation: Callable[[Any, Any], Any], tree: Any, *, identity: Any = _NO_VALUE,
+    is_leaf: IsLeaf = None,
+) -> Any:  # fmt: skip
+    """An associative ``operation`` between all leaves, by neighbours and by neighbours of those:
+    sums of many tensors are rounded in as many steps as the logarithm of their number.
+
+    Args:
+        operation: of two arguments, which need not commute.
+        tree: any tree.
+        identity: what a tree without leaves gives; it comes in nowhere else.
+        is_leaf: see :func:`flatten`.
+
+    Raises:
+        ArgumentError: there is no leaf, and no ``identity``.
+
+    >>> import phix
+    >>> phix.tree.reduce_associative(lambda a, b: f"({a}{b})", ["a", "b", "c", "d", "e"])
+    '(((ab)(cd))e)'
+    """
+    parts = _combined("reduce_associative", operation, tree, identity, is_leaf)
+    if identity is not _NO_VALUE and len(parts) > 1:
+        parts = parts[1:]
+    while len(parts) > 1:
+        pairs = [operation(a, b) for a, b in zip(parts[::2], parts[1::2])]
+        parts = pairs if len(parts) % 2 == 0 else [*pairs, parts[-1]]
+    return parts[0]
+
+
+def _combined(
+    name: str, function: Any, tree: Any, first: Any, is_leaf: IsLeaf = None
+) -> list[Any]:  # fmt: skip
+    """What a function of two is called on, one or more."""
+    if not callable(function):
+        raise ArgumentError(f"tree.{name}: it takes a function, found {described(function)}")
+    found = leaves(tree, is_leaf) if first is _NO_VALUE else [first, *leaves(tree, is_leaf)]
+    if not found:
+        way = "an initializer" if name == "reduce" else "the identity"
+        raise ArgumentError(f"tree.{name}: {shown(tree)} has no leaves; give {way}")
+    return found
+
+
+def broadcast(prefix: Any, tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """``prefix`` in the structure of ``tree``: each leaf of it once for all that is below.
+
+    >>> import phix
+    >>> phix.tree.broadcast({"a": 0, "b": 1}, {"a": (2, 3), "b": 4})
+    {'a': (0, 0), 'b': 1}
+
+    Raises:
+        ArgumentError: ``prefix`` is no prefix of the structure.
+    """
+    try:
+        return optree.tree_broadcast_prefix(prefix, tree, _asked(is_leaf), namespace=NAMESPACE)
+    except RecursionError:
+        raise _endless() from None
+    except ValueError as error:
+        raise ArgumentError(
+            f"tree.broadcast: {shown(prefix)} is no prefix of the structure of {shown(tree, 200)}"
+        ) from error
+
+
+def transpose(outer: TreeDef, inner: TreeDef | None, tree: Any) -> Any:
+    """A tree of trees turned inside out: one of structure ``inner`` whose leaves have ``outer``.
+
+    Args:
+        outer: the structure of the outer part of ``tree``; see :func:`structure`.
+        inner: that of all that stands at its leaves; None for that of the first.
+        tree: a tree of structure ``outer`` of trees of structure ``inner``.
+
+    Raises:
+        ArgumentError: tree has another structure, or outer no leaf to say what inner is.
+
+    >>> import phix
+    >>> pairs = {"w": (1, 2), "b": (3, 4)}
+    >>> outer = phix.tree.structure({"w": 0, "b": 0})
+    >>> phix.tree.transpose(outer, phix.tree.structure((0, 0)), pairs)
+    ({'w': 1, 'b': 3}, {'w': 2, 'b': 4})
+    """
+    if not isinstance(outer, TreeDef) or not isinstance(inner, (TreeDef, type(None))):
+        raise ArgumentError(
+            "tree.transpose takes what tree.structure gives, found "
+            f"{described(outer)} and {described(inner)}"
+        )
+    try:
+        parts = outer.flatten_up_to(tree)
+        if inner is None and not parts:
+            raise ValueError("outer has no leaves")
+        own = structure(parts[0]) if inner is None else inner
+        rows = [own.flatten_up_to(part) for part in parts]
+    except RecursionError:
+        raise _endless() from None
+    except ValueError as error:
+        raise ArgumentError(
+            f"tree.transpose: {shown(tree)} is no tree of structure {outer} of trees of structure "
+            f"{inner}: {error}"
+        ) from error
+    columns = [[row[k] for row in rows] for k in range(own.num_leaves)]
+    return optree.tree_unflatten(own, [optree.tree_unflatten(outer, c) for c in columns])
 
 
 def partition(tree: Any, chosen: Any) -> tuple[Any, Any]:
@@ -203,104 +402,6 @@ def combine(first: Any, *rest: Any) -> Any:
             f"tree.combine: the trees must have one structure but for None, found {shown(first)} "
             f"and {', '.join(shown(other) for other in rest)}"
         ) from error
-
-
-def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[..., Any]) -> None:
-    """Make ``cls`` a tree node.
-
-    Args:
-        cls: the type of the node.
-        flatten_fn: ``node -> (children, aux)``, aux hashable and compared exactly: 0.0 is not -0.0,
-            1 is not 1.0. A third entry may name the children in paths, as a tuple of that length.
-        unflatten_fn: ``(aux, children) -> node``.
-
-    >>> import phix
-    >>> class Interval:
-    ...     def __init__(self, low, high):
-    ...         self.low, self.high = low, high
-    >>> phix.tree.register(
-    ...     Interval, lambda i: ((i.low, i.high), None), lambda aux, ends: Interval(*ends)
-    ... )
-    >>> phix.tree.map(lambda x: x + 1, Interval(0, 1)).high
-    2
-    """
-    if not isinstance(cls, type) or not callable(flatten_fn) or not callable(unflatten_fn):
-        raise ArgumentError(
-            "tree.register takes a class and two functions, found "
-            f"{described(cls)}, {described(flatten_fn)} and {described(unflatten_fn)}"
-        )
-
-    def parts(node: Any) -> Any:
-        children, aux, *entries = flatten_fn(node)
-        return (children, Exact(aux), *entries)
-
-    def whole(aux: Any, children: Any) -> Any:
-        return unflatten_fn(aux.value, children)
-
-    try:
-        optree.register_pytree_node(cls, parts, whole, namespace=NAMESPACE)
-    except (TypeError, ValueError) as error:
-        raise ArgumentError(
-            f"tree.register: {cls.__name__} is a node already, or can be none; register each class "
-            f"once ({error})"
-        ) from error
-
-    def bare(node: Any) -> tuple[Sequence[Any], Any, Sequence[Any]]:
-        children, aux, *entries = flatten_fn(node)
-        children = list(children)
-        return children, aux, entries[0] if entries else range(len(children))
-
-    REGISTERED[cls] = Registered(bare, unflatten_fn)
-
-
-def register_dataclass(
-    cls: type | None = None,
-    data_fields: Sequence[str] | None = None,
-    meta_fields: Sequence[str] = (),
-) -> Any:
-    """Make a dataclass a tree node; works as a decorator.
-
-    Args:
-        cls: the dataclass.
-        data_fields: the fields that are children; all that are not meta_fields where None.
-        meta_fields: the fields that belong to the structure: hashable, compared by value.
-
-    Raises:
-        ArgumentError: cls is no dataclass, or the fields are not all of its own that it is made
-            from.
-
-    >>> import dataclasses
-    >>> import phix
-    >>> @phix.tree.register_dataclass
-    ... @dataclasses.dataclass
-    ... class Point:
-    ...     x: float
-    ...     y: float
-    >>> phix.tree.map(lambda v: 2 * v, Point(1.0, 2.0))
-    Point(x=2.0, y=4.0)
-    """
-    if cls is None:
-        return lambda c: register_dataclass(c, data_fields, meta_fields)
-    if not dataclasses.is_dataclass(cls):
-        raise ArgumentError(f"register_dataclass takes a dataclass, found {cls!r}")
-    own = [f.name for f in dataclasses.fields(cls) if f.init]
-    meta = tuple(meta_fields)
-    data = tuple(n for n in own if n not in meta) if data_fields is None else tuple(data_fields)
-    if sorted((*data, *meta)) != sorted(own):
-        raise ArgumentError(
-            f"register_dataclass: the fields of {cls.__name__} are {own}, found data_fields "
-            f"{list(data)} and meta_fields {list(meta)}; name each once"
-        )
-    made: Any = cls
-
-    def parts(node: Any) -> Any:
-        return [getattr(node, n) for n in data], tuple(getattr(node, n) for n in meta), data
-
-    def whole(aux: Any, children: Any) -> Any:
-        return made(**dict(zip(data, children)), **dict(zip(meta, aux)))
-
-    register(cls, parts, whole)
-    return cls
 
 
 def aligned(tree: Any, like: Any, what: str) -> list[Any]:
