@@ -501,6 +501,17 @@ NN: dict[str, Row] = {
     "F.binary_cross_entropy_with_logits": (
         F.binary_cross_entropy_with_logits,
         {"logit": (X, "Tensor"), "label": (X, "Tensor"), "reduction": ("mean", "str")}),
+    **{f"nn.initializers.{name}": (
+           lambda shape, dtype, make=make: make()(KEY, shape, dtype),
+           {"shape": ([3, 4], "int[]"), "dtype": ("float32", "DataType")})
+       for name, make in (("normal", phix.nn.initializers.normal),
+                          ("he_normal", phix.nn.initializers.he_normal),
+                          ("orthogonal", phix.nn.initializers.orthogonal),
+                          ("zeros", lambda: phix.nn.initializers.zeros))},
+    "nn.initializers.variance_scaling": (
+        lambda **settings: phix.nn.initializers.variance_scaling(**settings)(KEY, [3, 4]),
+        {"scale": (1.0, "float"), "mode": ("fan_in", "str"), "distribution": ("normal", "str"),
+         "in_axis": (0, "int[]"), "out_axis": (1, "int[]")}),
     "F.layer_norm": (F.layer_norm, {"x": (X, "Tensor"), "normalized_shape": ([3], "int[]"),
                                     "epsilon": (1e-5, "float")}),
     "F.group_norm": (F.group_norm, {"x": (_IMAGES, "Tensor"), "num_groups": (2, "int"),

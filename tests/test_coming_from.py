@@ -118,6 +118,7 @@ WANTED: dict[str, Any] = {
 SHOWN = {
     "phix.random.key(0)": "uint32",
     "phix.random.normal(key, [3])": "shape=[3]",
+    "phix.nn.initializers.he_normal()(key, [3, 4])": "shape=[3, 4]",
     "phix.random.normal(phix.random.key(0), [3])": "shape=[3]",
     'phix.spec([3], "float32")': "float32[3]",
     "phix.make_graph(g)(v)": "multiply",

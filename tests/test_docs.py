@@ -102,10 +102,11 @@ def _public() -> dict[str, object]:
             found |= {n: m for n, m in members.items() if callable(m)}
         elif not isinstance(value, np.dtype):  # which is NumPy's own object
             found[f"phix.{name}"] = value
-    functions = {n: getattr(phix.nn.functional, n) for n in phix.nn.functional.__all__}
-    layers = set(phix.nn.__all__) - {"functional"}
+    faces = {n: getattr(phix.nn, n) for n in ("functional", "initializers")}
+    layers = set(phix.nn.__all__) - set(faces)
     found |= {f"phix.nn.{n}": getattr(phix.nn, n) for n in layers}
-    return found | {f"phix.nn.functional.{n}": f for n, f in functions.items()}
+    return found | {f"phix.nn.{name}.{n}": getattr(face, n)
+                    for name, face in faces.items() for n in face.__all__}  # fmt: skip
 
 
 PUBLIC = _public()

@@ -1,6 +1,7 @@
 """Building blocks of neural networks: functions of tensors, and layers, trees of parameters.
 
-``phix.nn.functional`` has the functions, under Paddle's names. A layer is a frozen dataclass whose
+``phix.nn.functional`` has the functions, under Paddle's names, ``phix.nn.initializers`` what draws
+weights, under JAX's. A layer is a frozen dataclass whose
 tensors are leaves of a tree, so that it goes through ``grad``, ``jit``, ``vmap``, optimizers and
 ``phix.save`` as it is, and that is called as a function::
 
@@ -17,7 +18,7 @@ import typing as _typing
 
 from phix.core.faces import face
 from phix.core.faces import missing_name as _missing_name
-from phix.nn import functional
+from phix.nn import functional, initializers
 
 if _typing.TYPE_CHECKING:
     from phix.nn.modules.attention import KVCache as KVCache
@@ -52,7 +53,8 @@ __all__ = [
     "GRU", "LSTM", "RNN", "BatchNorm", "BatchNormState", "Conv1d", "Conv2d", "Conv3d",
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Dropout", "Embedding", "Function",
     "GRUCell", "GroupNorm", "KVCache", "LSTMCell", "LayerNorm", "Linear", "MultiHeadAttention",
-    "RMSNorm", "RNNCell", "Sequential", "functional", "module", "parameter_count", "static",
+    "RMSNorm", "RNNCell", "Sequential", "functional", "initializers", "module",
+    "parameter_count", "static",
 ]  # fmt: skip
 __dir__ = face(__all__)
 

@@ -270,6 +270,7 @@ def squareplus(x: TensorLike, b: FloatLike | TensorLike = 4) -> Tensor:
     return ops.where(is_below, bend / 4 / away, away)
 
 
+@takes()
 def sparse_plus(x: TensorLike) -> Tensor:
     """0 up to -1, (x + 1) ** 2 / 4 from there to 1, and x above, elementwise; its slope is
     :func:`sparse_sigmoid`.
@@ -282,6 +283,7 @@ def sparse_plus(x: TensorLike) -> Tensor:
     return ops.where(at >= 1.0, at, ops.square(sparse_sigmoid(at)))
 
 
+@takes()
 def sparse_sigmoid(x: TensorLike) -> Tensor:
     """min(max((x + 1) / 2, 0), 1), elementwise, with slope 0 at both bounds.
 
@@ -292,6 +294,7 @@ def sparse_sigmoid(x: TensorLike) -> Tensor:
     return ops.hardtanh(_floating(x), -1.0, 1.0) * 0.5 + 0.5
 
 
+@takes()
 def log1mexp(x: TensorLike) -> Tensor:
     """log(1 - exp(-x)), elementwise, right for small and for large x; NaN below 0, -inf at 0.
 
