@@ -86,6 +86,33 @@ def test_images_of_unknown_sizes_and_in_lanes() -> None:
     np.testing.assert_allclose(lanes, want, 1e-12, 1e-13)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "float32", "float64"])
+@pytest.mark.parametrize("output", ["uint8", "int16", "float32", "float64"])
+def test_images_in_another_dtype(dtype: str, output: str) -> None:
+    image = RNG.integers(0, 100, (4, 5)).astype(dtype)
+    at = RNG.uniform(-1, 5, (2, 40))
+    for order in (0, 1):
+        for mode, value in (("nearest", 0.0), ("constant", 7.5)):
+            found = ndimage.map_coordinates(image, at, order, mode, value, output=output)
+            wanted = scipy.ndimage.map_coordinates(
+                image, at, np.dtype(output), order, mode, value, prefilter=False
+            )
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_images_of_complex_numbers_in_another_dtype() -> None:
+    image, at = np.array([1 + 2j, 3.0, 5j]), np.array([[0.5, 1.25]])
+    found = ndimage.map_coordinates(image, at, 1, output="complex64", prefilter=False)
+    assert found.dtype == np.complex64
+    np.testing.assert_allclose(found, [2 + 1j, 2.25 + 1.25j])
+    slopes = phix.grad(lambda x: ndimage.map_coordinates(x, at, 1, output="float64").sum())
+    np.testing.assert_allclose(slopes(np.array([1.0, 2.0, 4.0], "float32")), [0.5, 1.25, 0.25])
+    for output in ("float64", "int64", "bool"):
+        with pytest.raises(DTypeError, match="output must be a dtype of numbers"):
+            ndimage.map_coordinates(image, at, 1, output=output)
+
+
 def test_second_derivatives_of_images_are_products_across_axes() -> None:
     image = phix.to_tensor([[0.0, 0.0], [0.0, 1.0]], dtype="float64")  # x y
     found = phix.hessian(lambda p: map_coordinates(image, [p[0], p[1]], 1))(

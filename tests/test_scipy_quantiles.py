@@ -23,6 +23,8 @@ FLOATS: dict[str, list[tuple[float, ...]]] = {
 COUNTS: dict[str, list[tuple[float, ...]]] = {
     "poisson": [(0.0,), (1e-10,), (0.5,), (3.0,), (100.0,), (1e6,)],
     "binom": [(3, 0.4), (1000, 0.1), (1e5, 0.999), (7, 0), (7, 1), (0, 0.5), (1e9, 0.3)],
+    "geom": [(0.3,), (1e-6,), (0.999,)],
+    "nbinom": [(3.0, 0.4), (0.5, 0.01), (2.5, 1.0), (1e5, 0.5), (7.0, 1e-4)],
 }
 
 
@@ -88,8 +90,11 @@ def test_quantiles_at_the_ends_and_for_parameters_that_are_none() -> None:
     np.testing.assert_equal(stats.beta.isf(q, 2.0, 3.0).numpy(), [1, 0, nan, nan, nan])
     np.testing.assert_equal(stats.poisson.ppf(q, 2.0).numpy(), [-1, np.inf, nan, nan, nan])
     np.testing.assert_equal(stats.binom.isf(q, 5, 0.5).numpy(), [5, -1, nan, nan, nan])
+    np.testing.assert_equal(stats.geom.ppf(q, 0.5).numpy(), [0, np.inf, nan, nan, nan])
+    np.testing.assert_equal(stats.nbinom.isf(q, 2.0, 0.5).numpy(), [np.inf, -1, nan, nan, nan])
     bad = [stats.gamma.ppf(0.5, -1.0), stats.beta.ppf(0.5, 2.0, nan), stats.t.ppf(0.5, 0.0),
-           stats.poisson.ppf(0.5, -1.0), stats.binom.ppf(0.5, 2.5, 0.5)]  # fmt: skip
+           stats.poisson.ppf(0.5, -1.0), stats.binom.ppf(0.5, 2.5, 0.5),
+           stats.geom.ppf(0.5, 0.0), stats.nbinom.isf(0.5, -1.0, 0.5)]  # fmt: skip
     assert all(np.isnan(b.item()) for b in bad)
     assert stats.t.ppf(np.float64(0.3), np.inf).item() == stats.norm.ppf(np.float64(0.3)).item()
     assert stats.t.ppf(0.5, 3.0).item() == 0.0 and stats.gamma.ppf([], 2.0).shape == (0,)
@@ -156,6 +161,12 @@ def test_the_quantile_of_what_is_below_a_count_is_that_count(dtype: str) -> None
     mean, parts = np.array(12, dtype), (np.array(60, dtype), np.array(0.2, dtype))
     np.testing.assert_array_equal(stats.poisson.ppf(stats.poisson.cdf(k, mean), mean), k)
     np.testing.assert_array_equal(stats.binom.isf(stats.binom.sf(k, *parts), *parts), k)
+    np.testing.assert_array_equal(
+        stats.geom.ppf(stats.geom.cdf(k + 1, mean / 60), mean / 60), k + 1
+    )
+    assert stats.geom.ppf(k / 25, 1.0).tolist() == [0.0] + [1.0] * 24
+    some = stats.nbinom.isf(stats.nbinom.sf(k, mean, mean / 20), mean, mean / 20)
+    np.testing.assert_array_equal(some, k)
     assert phix.grad(stats.poisson.ppf)(np.array(0.3, dtype), mean).item() == 0.0
 
 
@@ -167,3 +178,6 @@ def test_quantiles_in_programs_and_batches() -> None:
         want = getattr(scipy.stats, name).ppf(q, a[:, None], *rest)
         batched = phix.jit(phix.vmap(lambda q, a, f=ours, rest=rest: f(q, a, *rest)))(q, a)
         np.testing.assert_allclose(batched, want, rtol=1e-12)
+    parts = phix.jit(phix.vmap(stats.geom.ppf))(q, a / 4)
+    np.testing.assert_array_equal(parts, scipy.stats.geom.ppf(q, a[:, None] / 4))
+    assert stats.geom(0.3, 5).ppf(0.2).item() == scipy.stats.geom.ppf(0.2, 0.3, 5)

@@ -141,6 +141,10 @@ def test_trends(kind: str, bp: Any) -> None:
 
 @pytest.mark.parametrize("name", [n for n in windows.__all__ if n != "get_window"])
 def test_windows(name: str) -> None:
+    if name == "kaiser":  # a number alone
+        for number in (5.0, 5):
+            alone = signal.get_window(number, 8)
+            np.testing.assert_allclose(alone, scipy.signal.get_window(5.0, 8), rtol=1e-6)
     parameter = {"gaussian": (2.5,), "kaiser": (5.0,), "tukey": (0.3,)}.get(name, ())
     for M in (0, 1, 2, 7, 8):
         for sym in (True, False):

@@ -91,6 +91,14 @@ def _binom_above(k: Any, n: Any, p: Any) -> Any:
     return _up_to(betainc, 0.0, k, n, p)
 
 
+def _nbinom_below(k: Any, n: Any, p: Any) -> Any:
+    return betainc(n, k + 1, p)
+
+
+def _nbinom_above(k: Any, n: Any, p: Any) -> Any:
+    return betainc_above(n, k + 1, p)
+
+
 def _poisson_below(k: Any, mu: Any) -> Any:
     return gammaincc(k + 1, mu)
 
@@ -150,6 +158,25 @@ _geom_below = _with_slope(
     lambda k, p: less_exp(-xlog1py(k, -p)), lambda _, k, p: k * _before(_geom_above, k, p)
 )
 
+
+def _at_most(quantile: Any, log_of_rest: Any) -> Any:
+    """A quantile of geom, and no more than the power of 1 - p that is the rest says: what is below
+    the first count is p, and rounded it may be less than p."""
+
+    def smaller(q: Any, p: Any) -> Any:
+        power = lambda q, p: ops.ceil(log_of_rest(q) / ops.log1p(-p))  # noqa: E731
+        known = in_float64(power, *map(ops.stop_gradient, (q, p)))
+        return ops.minimum(quantile(q, p), ops.maximum(known, 1.0))
+
+    return smaller
+
+
+_GEOM = count_quantiles(
+    _geom_below, _geom_above, lambda p: (1 / p, ops.sqrt(1 - p) / p), lambda p: None, 1.0
+)
+_GEOM = {
+    "ppf": _at_most(_GEOM["ppf"], lambda q: ops.log1p(-q)), "isf": _at_most(_GEOM["isf"], ops.log),
+}  # fmt: skip
 _ROWS = {
     "bernoulli": Row(
         "p", lambda p: (0.0, 1.0), _zero, _is_part, False, logpmf=_bernoulli_log_mass,
@@ -175,11 +202,16 @@ _ROWS = {
         logpmf=lambda k, p: xlog1py(k - 1, -p) + ops.log(p),
         pmf=lambda k, p: p * _geom_above(k - 1, p), cdf=_geom_below, sf=_geom_above,
         logcdf=lambda k, p: log_less(-xlog1py(k, -p)), logsf=lambda k, p: xlog1py(k, -p),
+        **_GEOM,
     ),
     "nbinom": Row(
         "n p", _from_zero, _zero, lambda n, p: (n > 0) & (p > 0) & (p <= 1), False,
         logpmf=_nbinom_log_mass, pmf=_nbinom_mass,
-        cdf=lambda k, n, p: betainc(n, k + 1, p), sf=lambda k, n, p: betainc_above(n, k + 1, p),
+        cdf=_nbinom_below, sf=_nbinom_above,
+        **count_quantiles(
+            _nbinom_below, _nbinom_above,
+            lambda n, p: (n * (1 - p) / p, ops.sqrt(n * (1 - p)) / p), lambda n, p: None,
+        ),
     ),
     "poisson": Row(
         "mu", _from_zero, _zero, lambda mu: mu >= 0, False,

@@ -12,12 +12,13 @@ import numpy as np
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.annotations import DTypeLike
 from phix.core.conversion import common_dtype, owned_tensor
 from phix.core.dims import Dim
 from phix.core.errors import DTypeError, ShapeError, described
 from phix.core.expectations import expect
 from phix.core.faces import face
-from phix.core.given import Kind, is_int, one_of, takes
+from phix.core.given import FLAG, Kind, is_int, one_of, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 from phix.core.weak import weak_kind
 from phix.scipy.entropies import floats
@@ -168,10 +169,23 @@ def _rounded(x: Any, dtype: Any) -> Any:
     return ops.cast(ops.clip(x, ends.min, ends.max if ends.bits < 64 else None), dtype)
 
 
-@takes(order=_ORDER, mode=one_of(*_PLACES))
+def _checked_output(dtype: Any, output: Any) -> Any:
+    if output is None:
+        return dtype
+    wanted = dt.as_dtype(output)
+    if dt.kind(wanted) == "bool" or (dt.is_complex(dtype) and not dt.is_complex(wanted)):
+        raise DTypeError(
+            f"map_coordinates: output must be a dtype of numbers that holds those of input, found "
+            f"{wanted} for {dtype}; take the real part, or compare the result"
+        )
+    return wanted
+
+
+@takes(order=_ORDER, mode=one_of(*_PLACES), prefilter=FLAG)
 def map_coordinates(
     input: TensorLike, coordinates: TensorLike | Sequence[TensorLike], order: int,
-    mode: str = "constant", cval: TensorLike = 0.0,
+    mode: str = "constant", cval: TensorLike = 0.0, *, output: DTypeLike | None = None,
+    prefilter: bool = True,
 ) -> Tensor:  # fmt: skip
     """The values of an image at coordinates, which count its elements from 0 along each axis.
 
@@ -198,10 +212,13 @@ def map_coordinates(
         order: 0 or 1.
         mode: see above.
         cval: the value beside the image, a number or a tensor of one.
+        output: the dtype of the result, by default that of ``input``.
+        prefilter: without effect: it is for orders above 1.
 
     Returns:
-        A tensor of the shape of one of the coordinates, in the dtype of ``input``; of ints, the
-        nearest int. A NaN among the coordinates makes it NaN where floats are interpolated.
+        A tensor of the shape of one of the coordinates, in the dtype of ``input`` or ``output``;
+        of ints, the nearest int. A NaN among the coordinates makes it NaN where floats are
+        interpolated.
 
     It is differentiable in ``input``, ``coordinates`` and ``cval``. In the coordinates, the slope
     at an element is that behind it, at the last one of the image that before it; that of
@@ -209,7 +226,8 @@ def map_coordinates(
 
     Raises:
         ShapeError: ``input`` has no elements or no axes, or ``coordinates`` other parts than axes.
-        DTypeError: ``input`` holds bools, or ``coordinates`` complex numbers.
+        DTypeError: ``input`` holds bools, or ``coordinates`` complex numbers, or ``output`` is
+            bool, or real where ``input`` is complex.
         ArgumentError: another ``order`` or ``mode``.
 
     >>> import phix
@@ -220,6 +238,18 @@ def map_coordinates(
     [0.0]
     """
     image = _image(input)
+    return _mapped(image, _checked_output(image.dtype, output), coordinates, order, mode, cval)
+
+
+def _mapped(
+    image: Any, dtype: Any, coordinates: Any, order: int, mode: str, cval: Any
+) -> Any:  # fmt: skip
+    """In a dtype that need not be that of the image: computed in one that holds both, and rounded
+    once, at the end."""
+    if dtype != image.dtype:
+        wide = dt.promote(image.dtype, dtype if dt.is_differentiable(dtype) else dt.float64)
+        whole = _mapped(ops.cast(image, wide), wide, coordinates, order, mode, cval)
+        return _rounded(whole, dtype)
     parts = _coordinates(coordinates, image.ndim)
     outside = _number_beside(cval, image.dtype)
     found = _linear if order else _of_the_nearest

@@ -118,7 +118,8 @@ def made(name: str, M: Any, sym: bool, *parameters: Any) -> Any:
 
 
 def window_in_float64(window: Any, count: Any, is_periodic: bool = True) -> Any:
-    """A window by its name, or by its name and its parameter."""
+    """A window by its name, or by its name and its parameter; a number is Kaiser's."""
+    window = ("kaiser", window) if NUMBER.holds(window) else window
     asked: Sequence[Any] = window if isinstance(window, (list, tuple)) else (window,)
     name = asked[0] if asked and isinstance(asked[0], str) else None
     name = _ALIASES.get(str(name), name)

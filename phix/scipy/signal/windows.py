@@ -20,7 +20,7 @@ def get_window(window: Any, Nx: Any, fftbins: bool = True) -> Tensor:
     Args:
         window: "boxcar", "hann", "hamming", "blackman", "nuttall", "blackmanharris", "flattop",
             "bartlett", "triang" or "cosine"; or a pair of a name and a number, ("gaussian", std),
-            ("kaiser", beta) or ("tukey", alpha).
+            ("kaiser", beta) or ("tukey", alpha); a number is ("kaiser", number).
         Nx: how many points.
         fftbins: whether it is a period of what is repeated, as transforms take it.
 
