@@ -787,6 +787,12 @@ TRAINING: dict[str, Row] = {
     "scipy.linalg.solve": (phix.scipy.linalg.solve, {
         "a": (np.eye(3, dtype="f"), "Tensor"), "b": (VECTOR, "Tensor"), "lower": (False, "bool"),
         "assume_a": ("gen", "str")}),
+    "scipy.linalg.hessenberg": (phix.scipy.linalg.hessenberg, {
+        "a": (SQUARE, "Tensor"), "calc_q": (True, "bool")}),
+    "scipy.linalg.qr": (phix.scipy.linalg.qr, {
+        "a": (X, "Tensor"), "mode": ("full", "str"), "pivoting": (True, "bool")}),
+    "scipy.linalg.fiedler_companion": (phix.scipy.linalg.fiedler_companion,
+                                       {"a": (TRIPLE, "Tensor")}),
     "scipy.linalg.toeplitz": (phix.scipy.linalg.toeplitz, {"c": (VECTOR, "Tensor"),
                                                            "r": (VECTOR, "Tensor")}),
     "scipy.linalg.pascal": (phix.scipy.linalg.pascal, {"n": (3, "int"), "kind": ("lower", "str")}),

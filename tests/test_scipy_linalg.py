@@ -133,6 +133,9 @@ SLOPES: dict[str, Callable[[Any, Any], Any]] = {
     "frechet": lambda a, b: linalg.expm_frechet(a, a.T, compute_expm=False),
     "toeplitz": lambda a, b: linalg.toeplitz(a[0], a[1]) @ linalg.circulant(a[2]),
     "companion": lambda a, b: linalg.companion(a[0]) @ linalg.leslie(a[1][:3], a[2][:2]),
+    "fiedler_companion": lambda a, b: linalg.fiedler_companion(a[0]),
+    "hessenberg": lambda a, b: linalg.hessenberg(a, calc_q=True)[1] @ linalg.hessenberg(a + 0.5),
+    "qr with pivots": lambda a, b: linalg.qr(a, pivoting=True)[1] @ linalg.qr(a, pivoting=True)[0],
     "block_diag": lambda a, b: linalg.block_diag(a, b).T @ linalg.block_diag(a, b),
 }
 
@@ -163,6 +166,69 @@ def test_batches_are_those_of_their_matrices(name: str) -> None:
         near(found, np.stack([np.asarray(one[k]) for one in alone]), 1e-11)
 
 
+def complex_or_real(*shape: int, is_complex: bool) -> np.ndarray[Any, Any]:
+    real = RNG.standard_normal(shape)
+    return real + 1j * RNG.standard_normal(shape) if is_complex else real
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (1, 4), (4, 1), (30, 20)])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_pivots_are_those_of_lapack(shape: tuple[int, int], is_complex: bool) -> None:
+    a = complex_or_real(*shape, is_complex=is_complex) * 1e200  # whose squares are none
+    for mode in ("full", "economic", "r"):
+        wanted = scipy.linalg.qr(a, mode=mode, pivoting=True)
+        for run in (linalg.qr, phix.jit(linalg.qr, static_argnames=("mode", "pivoting"))):
+            found = run(a, mode=mode, pivoting=True)
+            assert found[-1].dtype == np.int32
+            near([f / 1e200 if f.dtype != np.int32 else f for f in found],
+                 [w / 1e200 if w.dtype != np.int32 else w for w in wanted])  # fmt: skip
+
+
+def test_pivots_of_batches_low_ranks_and_nothing() -> None:
+    a = np.stack([np.outer([1.0, 2.0, 3.0], [1.0, 5.0, 2.0, 0.0]), RNG.standard_normal((3, 4))])
+    pivoted = lambda a: linalg.qr(a, pivoting=True)  # noqa: E731
+    for run in (pivoted, phix.vmap(pivoted)):
+        q, r, p = run(a)
+        near(q @ r, np.take_along_axis(a, p.numpy()[:, None], 2))
+        sizes = np.abs(np.diagonal(r.numpy(), axis1=1, axis2=2))
+        assert (np.diff(sizes) <= 1e-12).all() and sizes[0, 1] < 1e-12
+    assert p.tolist()[0][0] == 1
+    assert [f.shape for f in linalg.qr(np.zeros((0, 3)), pivoting=True)] == [(0, 0), (0, 3), (3,)]
+    near(linalg.qr(np.zeros((2, 2)), pivoting=True)[1], np.zeros((2, 2)))
+    of_any = phix.jit(pivoted, input_spec=[phix.spec(["m", "n"], "float64")])
+    for shape in ((3, 2), (2, 6)):
+        b = RNG.standard_normal(shape)
+        near(of_any(b), scipy.linalg.qr(b, pivoting=True))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 6, 25])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_hessenberg_factors_are_those_of_lapack(n: int, is_complex: bool) -> None:
+    a = complex_or_real(n, n, is_complex=is_complex)
+    for matrix in (a, np.triu(a, -1), np.triu(a), a * 0):
+        if n:
+            wanted = scipy.linalg.hessenberg(matrix, calc_q=True)
+            near(phix.jit(lambda a: linalg.hessenberg(a, True))(matrix), wanted)
+        h, q = linalg.hessenberg(np.stack([matrix * 1e170, matrix]), calc_q=True)
+        assert h.shape == (2, n, n)
+        near(np.conj(np.swapaxes(q, 1, 2)) @ q, np.stack([np.eye(n)] * 2))
+        near(q[0] @ (h[0] / 1e170) @ np.conj(q[0].T), matrix)
+        near(linalg.hessenberg(matrix), h[1])
+
+
+def test_hessenberg_factors_of_unknown_sizes_and_where_there_are_no_slopes() -> None:
+    of_any = phix.jit(lambda a: linalg.hessenberg(a, True),
+                      input_spec=[phix.spec(["n", "n"], "float64")])  # fmt: skip
+    for n in (1, 2, 3, 7):
+        a = RNG.standard_normal((n, n))
+        h, q = of_any(a)
+        near(q @ h @ q.T, a)
+        near(np.tril(h, -2), np.zeros((n, n)))
+    a = RNG.standard_normal((4, 4))
+    slopes = phix.grad(lambda a: linalg.hessenberg(a).sum())
+    assert np.isfinite(slopes(a)).all() and np.isnan(slopes(np.triu(a, -1))).all()
+
+
 # -- matrices of a few numbers --------------------------------------------------------------------
 MATRICES: dict[str, Callable[[Any], Any]] = {
     "toeplitz": lambda m: (
@@ -172,6 +238,9 @@ MATRICES: dict[str, Callable[[Any], Any]] = {
     "circulant": lambda m: m.circulant([1.0, 2.0, 3.0, 4.0]),
     "companion": lambda m: (m.companion([2.0, 1.0]), m.companion([2.0, 3.0, 4.0, 1.0])),
     "leslie": lambda m: m.leslie([0.1, 2.0, 1.0, 0.1], [0.2, 0.8, 0.7]),
+    "fiedler_companion": lambda m: [
+        m.fiedler_companion([2.0, 3.0, 4.0, 1.0, 5.0, 7.0, -2.0][:n]) for n in range(2, 8)
+    ],
     "fiedler": lambda m: m.fiedler([1.0, 4.0, 12.0]),
     "block_diag": lambda m: (
         m.block_diag([[1, 2]], [3, 4], 5), m.block_diag([[1.0], [2.0]], [[3.0]])
@@ -227,7 +296,9 @@ def test_matrices_of_unknown_sizes() -> None:
         (lambda: linalg.eig(ROOT, ROOT), ArgumentError, r"solve\(b, a\)"),
         (lambda: linalg.eigvals(ROOT, ROOT), ArgumentError, r"eigh\(a, b\)"),
         (lambda: linalg.eig(ROOT, left=True), ArgumentError, "vectors on the left"),
-        (lambda: linalg.qr(ROOT, pivoting=True), ArgumentError, "no pivoting"),
+        (lambda: linalg.hessenberg(B), ShapeError, "a must hold square"),
+        (lambda: linalg.qr(B[:, 0], pivoting=True), ShapeError, "matrices"),
+        (lambda: linalg.fiedler_companion([1.0]), ShapeError, "two coefficients"),
         (lambda: linalg.eigh_tridiagonal(B[:, 0], B[:, 0]), ShapeError, r"e \[n - 1\]"),
         (lambda: linalg.toeplitz(3.0), ShapeError, "c must be a vector"),
         (lambda: linalg.companion([1.0]), ShapeError, "two coefficients"),

@@ -33,6 +33,7 @@ from phix.scipy.matrix_systems import (
     solve_triangular,
     square,
 )
+from phix.scipy.reflections import hessenberg, pivoted
 from phix.scipy.special_matrices import (
     block_diag,
     circulant,
@@ -40,6 +41,7 @@ from phix.scipy.special_matrices import (
     convolution_matrix,
     dft,
     fiedler,
+    fiedler_companion,
     hadamard,
     hankel,
     helmert,
@@ -95,10 +97,11 @@ def qr(
         a: [..., m, n].
         overwrite_a, lwork, check_finite: without effect.
         mode: "full": Q is [..., m, m]; "economic": [..., m, min(m, n)]; "r": (R,) alone.
-        pivoting: there is none.
+        pivoting: take the columns in the order P [..., n], ints, in which each is the one of which
+            most is left beside those before it: a[..., P] = Q R, and the sizes on the diagonal of
+            R fall. P comes last. Derivatives are those in that order.
 
     Raises:
-        ArgumentError: pivoting is asked for.
         ShapeError: a does not hold matrices.
 
     >>> import phix
@@ -106,10 +109,10 @@ def qr(
     >>> abs(r).tolist()
     [[5.0]]
     """
-    if pivoting:
-        raise ArgumentError("there is no pivoting; take the factors of svd, which tell the rank")
-    q, r = ops.qr(matrices(a), "reduced" if mode == "economic" else "complete")
-    return (r,) if mode == "r" else (q, r)
+    matrix, order = pivoted(matrices(a)) if pivoting else (matrices(a), None)
+    q, r = ops.qr(matrix, "reduced" if mode == "economic" else "complete")
+    found = (r,) if mode == "r" else (q, r)
+    return found if order is None else (*found, order)
 
 
 @takes(full_matrices=FLAG, compute_uv=FLAG, overwrite_a=FLAG, check_finite=FLAG)
@@ -402,8 +405,9 @@ def expm_frechet(A: TensorLike, E: TensorLike, *, compute_expm: bool = True) -> 
 __all__ = [
     "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion",
     "convolution_matrix", "det", "dft", "eig", "eigh", "eigh_tridiagonal", "eigvals", "expm",
-    "expm_frechet", "fiedler", "hadamard", "hankel", "helmert", "hilbert", "inv", "invhilbert",
-    "invpascal", "leslie", "lu", "lu_factor", "lu_solve", "norm", "pascal", "polar", "qr", "solve",
-    "solve_triangular", "sqrtm", "svd", "svdvals", "toeplitz",
+    "expm_frechet", "fiedler", "fiedler_companion", "hadamard", "hankel", "helmert",
+    "hessenberg", "hilbert", "inv", "invhilbert", "invpascal", "leslie", "lu", "lu_factor",
+    "lu_solve", "norm", "pascal", "polar", "qr", "solve", "solve_triangular", "sqrtm", "svd",
+    "svdvals", "toeplitz",
 ]  # fmt: skip
 __dir__ = face(__all__)

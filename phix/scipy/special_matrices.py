@@ -211,11 +211,47 @@ def companion(a: TensorLike) -> Tensor:
     >>> phix.scipy.linalg.companion([1.0, -10.0, 31.0, -30.0]).tolist()
     [[10.0, -31.0, 30.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
+    values = _coefficients(a)
+    return _below(-values[1:] / values[0], ops.ones([values.shape[0] - 2], values.dtype))
+
+
+def _coefficients(a: TensorLike) -> Any:
     values = _vector(a, "a")
     n = values.shape[0]
     if isinstance(n, int) and n < 2:
         raise ShapeError(f"a must have two coefficients or more, found {values.meta}")
-    return _below(-values[1:] / values[0], ops.ones([n - 2], values.dtype))
+    return values
+
+
+@takes()
+def fiedler_companion(a: TensorLike) -> Tensor:
+    """The matrix [n, n] with five diagonals whose eigenvalues are the roots of
+    a[0] x^n + ... + a[n].
+
+    Source: M. Fiedler, "A note on companion matrices".
+
+    Args:
+        a: coefficients [n + 1], the highest power first; a[0] is not 0.
+
+    Raises:
+        ShapeError: a is no vector of two numbers or more.
+
+    >>> import phix
+    >>> phix.scipy.linalg.fiedler_companion([1.0, -10.0, 31.0, -30.0]).tolist()
+    [[10.0, -31.0, 1.0], [1.0, 0.0, 0.0], [0.0, 30.0, 0.0]]
+    """
+    values = _coefficients(a)
+    rest = -values[1:] / values[0]
+    n = rest.shape[0]
+    row, column = (ops.unsqueeze(ops.arange(0, n, 1, dt.int64), [at]) for at in (1, 0))
+    is_even, step = ops.remainder(row, 2) == 0, column - row
+    # even rows have coefficients on both sides of the diagonal, but for the first one
+    has_own = ops.where(row == 0, (step == 0) | (step == 1), is_even & (ops.abs(step) == 1))
+    own = ops.where(row == 0, column, row + ops.where(step == 1, 1, 0))
+    has_one = ops.where(is_even, step == 2, step == -2) | ((row == 1) & (column == 0))
+    found = ops.gather(rest, ops.reshape(ops.minimum(own, n - 1), [-1]), 0)
+    whole = ops.where(has_own, ops.reshape(found, own.shape), 0)
+    return ops.where(has_one, ops.full([], 1, rest.dtype), whole)
 
 
 def _below(row: Any, diagonal: Any) -> Tensor:
