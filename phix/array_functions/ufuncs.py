@@ -273,6 +273,7 @@ _OF_COMPLEX = {**lexicographic.COMPARISONS, **lexicographic.PAIRS}
 _OF_INTS: dict[str, Function] = {  # where a dtype of ints is asked for
     "reciprocal": lambda x: ops.sign(x) * ops.floor_divide(1, ops.abs(x)),
 }
+_USUAL = ("same_kind", "K", True, None)
 _COUNTS = {"ldexp": 1}  # by name the operand that is a count, in a dtype of its own
 
 
@@ -281,9 +282,11 @@ def _refuse_settings(out: Any, where: Any, casting: Any, order: Any, more: tuple
         raise NotOfferedError("out=")
     if where is not True:
         raise NotOfferedError("where=")
+    if (casting, order, *more) == _USUAL:
+        return
     check_casting(casting)
     check_order(order)
-    if more != (True, None):
+    if more != _USUAL[2:]:
         raise NotOfferedError("subok= or signature=")
 
 
