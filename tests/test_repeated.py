@@ -80,6 +80,25 @@ def test_a_chain_calls_one_function(name: str) -> None:
     assert not re.search(rf"(?m)^{function}:", code), "all that is called is of vectors"
 
 
+@needs_masks
+def test_a_small_loop_elsewhere_takes_no_vectors_away(capfd: pytest.CaptureFixture[str]) -> None:
+    """LLVM is to leave bodies of small loops scalar, and not the lanes of what a chain calls."""
+
+    def both(x: Any, y: Any) -> Any:
+        turned = phix.fori_loop(0, 4, lambda _, y: y * ops.roll(y, [1], [0]) * 0.5, y)
+        return chain(BODIES["sine"][0], 24)(x), turned
+
+    x, y = values(BODIES["sine"][1], 1001), np.arange(6.0)
+    text = text_of(both, x, y)
+    assert "noimplicitfloat" in text and defined(text)
+    told = re.findall(rf"(?m)^define internal void @{units.REPEATED}.*\) (#\d+) \{{", text)
+    assert told and not [
+        n for n in told if re.search(rf"(?m)^attributes {n} = .*noimplicitfloat", text)
+    ]
+    np.testing.assert_array_equal(phix.jit(both)(x, y)[0], both(phix.to_tensor(x), y)[0])
+    assert "not vectorized" not in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("name", BODIES)
 def test_it_changes_no_bit(name: str) -> None:
     body, dtype = BODIES[name]

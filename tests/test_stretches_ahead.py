@@ -200,3 +200,25 @@ def test_rows_at_once_and_the_rows_left_share_a_kernel() -> None:
     found = phix.jit(lambda x: ops.logsumexp(much(x), 0))(x)
     np.testing.assert_allclose(found, wide, rtol=1e-5)
     assert asked(lambda x: ops.logsumexp(x, 0), x)
+
+
+def test_a_small_loop_elsewhere_takes_no_vectors_away(capfd: pytest.CaptureFixture[str]) -> None:
+    """LLVM is to leave bodies of small loops scalar, and no function that only asks for memory."""
+
+    def both(x: Any, y: Any) -> Any:
+        turned = phix.fori_loop(0, 4, lambda _, y: y * ops.roll(y, [1], [0]) * 0.5, y)
+        return ops.sin(x) * ops.cos(x), turned
+
+    x, y = array(3001, dtype="float64"), array(6, dtype="float64")
+    with phix.debug.settings(least_shared_work=1 << 20):  # what is shared is no body of a loop
+        some = phix.jit(both, input_spec=[phix.spec(["n"], "float64"), None])
+        text = some.lower(x, y).as_text("llvm")
+        sines, turned = some(x, y)
+    assert "noimplicitfloat" in text
+    (told,) = re.findall(r"(?m)^define internal void @fetch\(.*\) (#\d+) \{", text)
+    assert "noimplicitfloat" not in re.findall(rf"(?m)^attributes {told} = .*", text)[0]
+    np.testing.assert_allclose(sines, np.sin(x) * np.cos(x), 1e-14)
+    for _ in range(4):
+        y = y * np.roll(y, 1) * 0.5
+    np.testing.assert_allclose(turned, y, 1e-14)
+    assert "not vectorized" not in capfd.readouterr().err

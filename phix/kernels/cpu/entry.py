@@ -29,7 +29,7 @@ from phix.kernels.cpu.steps import Steps
 from phix.kernels.loops import linked
 from phix.kernels.schedule import workspace
 
-_FIRST_FREE = 5  # the number of attributes that no line below has
+_FIRST_FREE = 6  # the number of attributes that no line below has
 # What a fault becomes in Python: the method of ``jit.Held`` raises it.
 _RAISE = """
 @raise.name = private constant [6 x i8] c"fault\\00"
@@ -107,7 +107,8 @@ class _Entry(Steps):
         parts.append("attributes #1 = { nounwind willreturn memory(none) }")
         parts.append(f"attributes #2 = {{ {attributes} }}")
         apart = "noimplicitfloat " if self._stays_scalar() else ""
-        parts.append(f"attributes #3 = {{ alwaysinline {apart}{attributes} }}")
+        parts.append(f"attributes {units.OF_STEPS} = {{ alwaysinline {apart}{attributes} }}")
+        parts.append(f"attributes {units.TAKEN_IN} = {{ alwaysinline {attributes} }}")
         parts.append(f"attributes {units.WRITTEN_OUT} = {{ noinline {attributes} }}")
         parts += METADATA
         return "\n".join(parts) + "\n" + rare.definitions(module.declarations)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phix.core import dtypes as dt
 from phix.kernels.cpu import instructions as ins
+from phix.kernels.cpu import units
 from phix.kernels.cpu.llvm import KernelText
 from phix.kernels.cpu.repeated import Repeated
 from phix.kernels.loops import nodes as ir
@@ -25,7 +26,7 @@ def definitions(function: Repeated, attributes: str) -> tuple[list[str], set[str
     name, n = function.name, function.lanes
     given, made = (ins.TYPES[e.dtype] for e in (function.given, function.made))
     vector, result = f"<{n} x {given}>", f"<{n} x {made}>"
-    body = loop.text.replace(" #0 {", " #3 {", 1)
+    body = loop.text.replace(f" {units.KERNEL} {{", f" {units.TAKEN_IN} {{", 1)
     texts = [
         f"define internal void @{name}.loop{body}",
         f"define internal {result} @{name}.{n}({vector} %x) {_PURE} {attributes} {{\n"

@@ -34,6 +34,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import settings
 from phix.core.records import dataclass
+from phix.kernels.cpu import units
 from phix.kernels.cpu.row_parts import operations
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form
@@ -263,7 +264,7 @@ def wrapper(library: str) -> tuple[str, str] | None:
     """LLVM text that defines ``fetch``, and what it declares; None for other routines."""
     if library != FETCH:
         return None
-    text = f"""define internal void @{FETCH}(ptr %from, i64 %bytes) #3 {{
+    text = f"""define internal void @{FETCH}(ptr %from, i64 %bytes) {units.TAKEN_IN} {{
 entry:
   br label %head
 head:

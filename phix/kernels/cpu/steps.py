@@ -20,6 +20,7 @@ from phix.kernels.cpu import (
     rank_calls,
     rank_routines,
     threads,
+    units,
 )
 from phix.kernels.cpu.known import DATA, STRIDES, Known
 from phix.kernels.cpu.llvm import KernelText, Parameter
@@ -142,7 +143,8 @@ class Steps(Known):
         inlined = self.depth > 0 and is_tiny
         if inlined:
             self.module.inlined.append(kernel)
-        key = (text.text.replace(" #0 {", " #3 {", 1) if inlined else text.text, inlined)
+        own, taken_in = f" {units.KERNEL} {{", f" {units.OF_STEPS} {{"
+        key = (text.text.replace(own, taken_in, 1) if inlined else text.text, inlined)
         return self.module.functions.setdefault(key, f"@kernel{len(self.module.functions)}"), text
 
     def _kernel(self, kernel: Kernel) -> None:

@@ -15,6 +15,9 @@ from phix.core.records import dataclass
 
 # Attributes of functions that no other takes in: of kernels, and of such that are written out.
 KERNEL, WRITTEN_OUT = "#0", "#4"
+# Those of kernels that the steps of a loop take in, and of what any function takes in, which has
+# its attributes from then on: so nothing is said there that is meant for small loops alone.
+OF_STEPS, TAKEN_IN = "#3", "#5"
 
 # Characters of text that are worth a unit, some 50 ms of LLVM's time, and the most units of
 # functions with an attribute. They do not depend on the machine, so neither does the code.
