@@ -269,3 +269,34 @@ def test_sums_as_bools_say_whether_there_is_one(shape: tuple[int, ...], axes: li
             for found in _ways(lambda x: ops.sum(x, axes, "bool"), x):
                 np.testing.assert_array_equal(found, wanted, strict=True)
         np.testing.assert_array_equal(phix.numpy.vecdot(b, b), np.vecdot(b, b))
+
+
+# what goes in vectors -> what it gives, and a word of it in the text of its loop
+BESIDE: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], Any], str]] = {
+    "an extreme": (lambda x: ops.max(x, 1), lambda x: x.max(1), "maximum("),
+    "arithmetic": (lambda x: ops.sum(ops.exp(x), 1), lambda x: np.exp(x).sum(1), "fma("),
+    "other sums": (lambda x: ops.sum(ops.exp(x), 0), lambda x: np.exp(x).sum(0), "fma("),
+}
+
+
+@pytest.mark.parametrize("columns", [150, "m"])
+@pytest.mark.parametrize("name", BESIDE)
+def test_running_totals_hold_up_nothing_that_goes_in_vectors(name: str, columns: Any) -> None:
+    """In one loop with them, it would go from one total to the next: five times as long."""
+    other, by_numpy, word = BESIDE[name]
+    both = phix.jit(
+        lambda x: (ops.cumsum(x, 1), other(x)), input_spec=[phix.spec([200, columns], "float64")]
+    )
+    text = both.lower(phix.spec([200, columns], "float64")).as_text("loop ir")
+    loops = [part for part in text.split("for i") if "o0[" in part]
+    assert loops and word in text and not any(word in part for part in loops), text
+    x = np.random.default_rng(3).standard_normal((200, 150))
+    totals, found = both(x)
+    np.testing.assert_allclose(totals, np.cumsum(x, 1), 1e-12, 1e-12)
+    np.testing.assert_allclose(found, by_numpy(x), 1e-13)
+
+
+def test_a_sum_beside_running_totals_is_one_pass() -> None:
+    both = phix.jit(lambda x: (ops.cumsum(x, 1), ops.sum(x, 1)))
+    text = both.lower(phix.spec([200, 150], "float64")).as_text("loop ir")
+    assert text.count("range(150)") == 1, text

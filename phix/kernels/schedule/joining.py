@@ -33,8 +33,9 @@ from phix.kernels.schedule.pipeline import Listener, Setting
 # How many steps back to look for a loop to join, and the size a joined loop may reach.
 _LOOK_BACK = 12
 _MOST_EXPRESSIONS = 1500
-# Expressions of floats that are much arithmetic, of which exp has some 20, and that are some.
-_MUCH, _SOME = 20, 2
+# Expressions of floats that are much arithmetic, of which exp has some 20, that are some, and the
+# most that a running total has time for.
+_MUCH, _SOME, _MOST_BESIDE = 20, 2, 4
 _CALLS = "one of them calls a library"
 
 
@@ -320,7 +321,7 @@ def _between(a: _Loop, b: _Loop, conflicts: frozenset[Buffer]) -> str:
         return _CALLS
     if not (a.targets.isdisjoint(b.expressions) and b.targets.isdisjoint(a.expressions)):
         return "one of them sets a scalar that the other reads"
-    if _is_slowed(a, second) or _is_slowed(b, first):
+    if _is_slowed(a, second) or _is_slowed(b, first) or _waits(a, second) or _waits(b, first):
         return "one of them is in vectors, and would be one by one in the other"
     for buffer in conflicts:
         slices = [c for c in conflicts if c.base is buffer]
@@ -344,6 +345,23 @@ def _is_slowed(arithmetic: _Loop, sums: For) -> bool:
     if most == _SOME and not any(isinstance(s, ir.Store) and s.indices[0].loads for s in sums.body):
         return False
     return sum(e.dtype.kind == "f" for e in arithmetic.expressions) > most
+
+
+def _waits(free: _Loop, chain: For) -> bool:
+    """Whether a loop that goes in vectors would go from one running total to the next: one that
+    finds an extreme, or that computes more than there is time for between the totals."""
+    if not _runs_on(chain) or _runs_on(free.loop):
+        return False
+    if any(isinstance(s, ir.Assign) and not s.reassociate for s in free.loop.body):
+        return True
+    return sum(e.dtype.kind == "f" for e in free.expressions) > _MOST_BESIDE
+
+
+def _runs_on(loop: For) -> bool:
+    """Whether a loop stores what it has added up so far."""
+    found = {t for s in loop.body if isinstance(s, ir.Assign) for t in s.targets}
+    stores: list[Statement] = [s for s in loop.body if isinstance(s, ir.Store)]
+    return bool(found) and not found.isdisjoint(ir.expressions(stores))
 
 
 def _has_other_slices(buffer: Buffer, slices: list[Buffer], loops: list[Statement]) -> bool:
