@@ -300,3 +300,17 @@ def test_a_sum_beside_running_totals_is_one_pass() -> None:
     both = phix.jit(lambda x: (ops.cumsum(x, 1), ops.sum(x, 1)))
     text = both.lower(phix.spec([200, 150], "float64")).as_text("loop ir")
     assert text.count("range(150)") == 1, text
+
+
+@pytest.mark.parametrize("columns", [150, "m"])
+@pytest.mark.parametrize("scan, by_numpy", [(ops.cumsum, np.cumsum), (ops.cumprod, np.cumprod)])
+def test_what_is_summed_up_as_it_goes_is_computed_in_vectors_before(
+    scan: Callable[..., Any], by_numpy: Callable[..., Any], columns: Any
+) -> None:
+    spec = phix.spec([200, columns], "float64")
+    run = phix.jit(lambda x: scan(ops.exp(x), 1), input_spec=[spec])
+    text = run.lower(spec).as_text("loop ir")
+    loops = [part for part in text.split("for i") if "o0[" in part]
+    assert loops and "fma(" in text and not any("fma(" in part for part in loops), text
+    x = np.random.default_rng(5).standard_normal((200, 150))
+    np.testing.assert_allclose(run(x), by_numpy(np.exp(x), 1), 1e-12)

@@ -8,9 +8,10 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import rewrites
 from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.builder import ZERO, Builder, Value, constant
+from phix.kernels.loops.builder import DEAR, ZERO, Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer
 from phix.kernels.lowering.reduction import (
     PROD,
@@ -63,6 +64,10 @@ def _in_registers(
     """Scan an axis with the total so far in scalars."""
     size, wide = b.dim(x.dims[axis]), _total_dtype(b, m, out.dtype)
     initial = constant(m.initial(wide), wide)
+    b.settled(x)
+    keeps_order = b.target.sums_in_memory and wide == out.dtype  # other sums go in blocks
+    if keeps_order and rewrites.is_on("vectors_first") and x.buffer is None and x.cost > DEAR:
+        b.materialize(x)  # from one total to the next it would be computed one by one
     with b.kernel(), b.loops(x.dims[:axis] + x.dims[axis + 1 :]) as rest:
         total = b.mutable(*parts(initial))
         with b.loop(size, "reduction") as step:

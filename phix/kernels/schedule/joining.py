@@ -25,7 +25,7 @@ from phix.kernels.loops.nodes import (
 from phix.kernels.loops.spans import share_stretches
 from phix.kernels.loops.target import Target
 from phix.kernels.scalar.language import Expr
-from phix.kernels.schedule import inplace, ordering
+from phix.kernels.schedule import inplace, ordering, running_sums
 from phix.kernels.schedule.interchange import interchanged
 from phix.kernels.schedule.partial_results import scalar_totals
 from phix.kernels.schedule.pipeline import Listener, Setting
@@ -352,7 +352,8 @@ def _waits(free: _Loop, chain: For) -> bool:
     finds an extreme, or that computes more than there is time for between the totals."""
     if not _runs_on(chain) or _runs_on(free.loop):
         return False
-    if any(isinstance(s, ir.Assign) and not s.reassociate for s in free.loop.body):
+    in_blocks = running_sums.running(chain) is not None  # if it is alone
+    if any(isinstance(s, ir.Assign) and (in_blocks or not s.reassociate) for s in free.loop.body):
         return True
     return sum(e.dtype.kind == "f" for e in free.expressions) > _MOST_BESIDE
 

@@ -1,4 +1,4 @@
-"""Running totals are found in blocks: terms, totals, and what is made of them.
+"""Running totals of float32 terms are found in blocks: terms, totals, and what is made of them.
 
 Each turn of
 
@@ -10,10 +10,9 @@ waits for the addition of the one before, and a loop of such is no vectors. In b
     for j in range(256): a = a + t[j]; t[j] = a         # in any order
     for j in range(256): y[...] = cast<float32>(t[j])
 
-the first and the last are vectors, and the one between is the same few lines for all terms: engines
-know it, and add up within a vector what then waits for one addition (``cpu.running_totals``).
-In float64 that makes no difference to what float32 terms and totals show. Totals of other dtypes
-keep their order.
+the first and the last are, and the one between is the same few lines for all terms: engines know
+it, and add up within a vector what then waits for one addition (``cpu.running_totals``). In float64
+that makes no difference to what float32 terms and totals show. Other totals keep their order.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ def _in_block(kernel: Kernel, block: list[ir.Statement]) -> None:
     for s in list(block):
         if isinstance(s, (For, ir.If, ir.While)):
             _in_block(kernel, s.body)
-        if isinstance(s, For) and (found := _running(s)) is not None:
+        if isinstance(s, For) and (found := running(s)) is not None:
             at = block.index(s)
             block[at : at + 1] = _Blocks(kernel, s, found).loops()
 
 
-def _running(loop: For) -> Assign | None:
+def running(loop: For) -> Assign | None:
     """The addition to a running total, if that and stores are all that the loop does."""
     extent, additions = loop.extent, [s for s in loop.body if isinstance(s, Assign)]
     is_short = extent.fn == "const" and extent.data < _LEAST_TURNS
@@ -104,7 +103,7 @@ class _Blocks:
         (term,) = [a for a in value.args if a is not total]
         totals, at = self._local(total), {self.loop.index: first + j}
         here = (_FIRST + j,)
-        own, before = (Expr("load", (_FIRST - k + j,), dt.float64, totals) for k in range(2))
+        own, before = (Expr("load", (_FIRST - k + j,), total.dtype, totals) for k in range(2))
         terms = replaced([Store(totals, here, term)], at)
         grown = Assign((total,), (total + own,), True)
         results, is_behind = list[ir.Statement](), False
