@@ -296,6 +296,22 @@ def test_running_totals_hold_up_nothing_that_goes_in_vectors(name: str, columns:
     np.testing.assert_allclose(found, by_numpy(x), 1e-13)
 
 
+def test_sums_at_places_from_the_data_hold_up_nothing_that_goes_in_vectors() -> None:
+    def both(x: Any) -> Any:
+        places = ops.cast(ops.abs(x) * 4, "int64")
+        return phix.zeros([16]).at[places].add(1.0, mode="drop"), ops.softmax(x, 1)
+
+    x = np.random.default_rng(4).standard_normal((200, 150))
+    text = phix.jit(both).lower(x).as_text("loop ir")
+    places, *others = (part for part in text.split("for i") if "maximum(a" in part)
+    assert not others and "t2[" not in places, text
+    counts, found = phix.jit(both)(x)
+    at = (np.abs(x) * 4).astype(int)
+    np.testing.assert_array_equal(counts, np.bincount(at[at < 16], minlength=16))
+    powers = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(found, powers / powers.sum(1, keepdims=True), 1e-13)
+
+
 def test_a_sum_beside_running_totals_is_one_pass() -> None:
     both = phix.jit(lambda x: (ops.cumsum(x, 1), ops.sum(x, 1)))
     text = both.lower(phix.spec([200, 150], "float64")).as_text("loop ir")

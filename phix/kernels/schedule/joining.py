@@ -348,9 +348,9 @@ def _is_slowed(arithmetic: _Loop, sums: For) -> bool:
 
 
 def _waits(free: _Loop, chain: For) -> bool:
-    """Whether a loop that goes in vectors would go from one running total to the next: one that
-    finds an extreme, or that computes more than there is time for between the totals."""
-    if not _runs_on(chain) or _runs_on(free.loop):
+    """Whether a loop that goes in vectors would go from one running total, or one place from the
+    data, to the next: one that finds an extreme, or that computes more than there is time for."""
+    if not _goes_one_by_one(chain) or _goes_one_by_one(free.loop):
         return False
     in_blocks = running_sums.running(chain) is not None  # if it is alone
     if any(isinstance(s, ir.Assign) and (in_blocks or not s.reassociate) for s in free.loop.body):
@@ -358,10 +358,12 @@ def _waits(free: _Loop, chain: For) -> bool:
     return sum(e.dtype.kind == "f" for e in free.expressions) > _MOST_BESIDE
 
 
-def _runs_on(loop: For) -> bool:
-    """Whether a loop stores what it has added up so far."""
+def _goes_one_by_one(loop: For) -> bool:
+    """Whether a loop stores what it has added up so far, or stores at places from the data."""
     found = {t for s in loop.body if isinstance(s, ir.Assign) for t in s.targets}
     stores: list[Statement] = [s for s in loop.body if isinstance(s, ir.Store)]
+    if any(isinstance(s, ir.Store) and s.indices[0].loads for s in stores):
+        return True
     return bool(found) and not found.isdisjoint(ir.expressions(stores))
 
 
