@@ -73,7 +73,8 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
     [1, 2]
     """
     try:
-        return optree.tree_flatten(tree, _asked(is_leaf), namespace=NAMESPACE)
+        asked = None if is_leaf is None else _asked(is_leaf)  # calls go through here
+        return optree.tree_flatten(tree, asked, namespace=NAMESPACE)
     except RecursionError:
         raise _endless() from None
 

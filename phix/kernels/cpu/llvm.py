@@ -268,7 +268,7 @@ class _Printer:
         extent, first = self.index(loop.extent), self.index(loop.start)
         keys = [(e, extremes.begin(self, e, self.value(e.target))) for e in extremes.of(loop)]
         self.count += 1
-        index, head, end = (f"{name}{self.count}" for name in ("%i", "loop", "end"))
+        index, head, end = f"%i{self.count}", f"loop{self.count}", f"end{self.count}"
         changed = ir.changes(loop.body, self.changing)
         self.forget(changed)
         if loop.extent.fn == loop.start.fn == "const":

@@ -23,7 +23,7 @@ def printed(p: Any, loop: For) -> bool:
 
     Behind its last term is what the buffer has there: it takes part in lanes that nobody reads.
     """
-    store = _totals(loop)
+    store = _totals(loop) if len(loop.body) == 2 else None
     if store is None:
         return False
     lanes, extent, slot = jit.vector_registers()[0] // 8, p.index(loop.extent), p.slots[store.value]
@@ -47,7 +47,7 @@ def printed(p: Any, loop: For) -> bool:
 
 def _totals(loop: For) -> Store | None:
     """What stores the totals, in the memory of the terms, if a loop does nothing else."""
-    if loop.kind != "reduction" or loop.start is not ir.ZERO or len(loop.body) != 2:
+    if loop.kind != "reduction" or loop.start is not ir.ZERO:
         return None
     addition, store = loop.body
     if not isinstance(addition, Assign) or not isinstance(store, Store):

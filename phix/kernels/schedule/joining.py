@@ -360,11 +360,13 @@ def _waits(free: _Loop, chain: For) -> bool:
 
 def _goes_one_by_one(loop: For) -> bool:
     """Whether a loop stores what it has added up so far, or stores at places from the data."""
-    found = {t for s in loop.body if isinstance(s, ir.Assign) for t in s.targets}
-    stores: list[Statement] = [s for s in loop.body if isinstance(s, ir.Store)]
-    if any(isinstance(s, ir.Store) and s.indices[0].loads for s in stores):
+    stores = [s for s in loop.body if isinstance(s, ir.Store)]
+    if loop.kind != "reduction" or not stores:
+        return False
+    if any(s.indices[0].loads for s in stores):
         return True
-    return bool(found) and not found.isdisjoint(ir.expressions(stores))
+    found = {t for s in loop.body if isinstance(s, ir.Assign) for t in s.targets}
+    return bool(found) and not found.isdisjoint(ir.expressions(list[Statement](stores)))
 
 
 def _has_other_slices(buffer: Buffer, slices: list[Buffer], loops: list[Statement]) -> bool:
