@@ -312,3 +312,41 @@ def test_places_out_of_range_and_what_is_refused() -> None:
         pn.add.at(np.arange(3), [0], 1.5, inplace=False)
     with pytest.raises(ArgumentError, match=r"immutable.*phix.numpy.add.at"):
         np.add.at(phix.to_tensor(a), [0], 1.0)
+
+
+# name, dtype and element of a, dtype and value of b, what NumPy leaves there
+WIDER: list[tuple[str, str, Any, str, Any, Any]] = [
+    ("multiply", "float16", 1e-3, "float32", 1e6, 1000.5),
+    ("add", "float16", -6e4, "float32", 1e5, 4e4),
+    ("maximum", "int8", 50, "int64", 300, 44),  # 300 is larger, and 44 in 8 bits
+    ("minimum", "int8", 50, "int64", 300, 50),
+    ("add", "int8", 50, "int64", 300, 94),
+    ("minimum", "complex64", 1 + 2j, "complex64", 1 - 1j, 1 - 1j),
+]
+
+
+@pytest.mark.parametrize("name, dtype, element, wider, value, wanted", WIDER, ids=str)
+def test_values_at_places_are_met_in_their_own_dtype(
+    name: str, dtype: str, element: Any, wider: str, value: Any, wanted: Any
+) -> None:
+    a, b = np.array([0, element], dtype), np.array([value], wider)
+    at = lambda a, b: getattr(pn, name).at(a, [1], b, inplace=False)  # noqa: E731
+    for found in (at(a, b), phix.jit(at)(a, b)):
+        same(found, np.array([0, wanted], dtype))
+
+
+def test_nothing_stays_nothing_at_places() -> None:
+    for found in (
+        pn.sin.at(np.zeros((2, 0)), [0, 1], inplace=False),
+        pn.power.at(np.zeros((2, 0)), [1], 2.0, inplace=False),
+    ):
+        same(found, np.zeros((2, 0)))
+    with pytest.raises(TensorIndexError):
+        pn.sin.at(np.zeros((2, 0)), [2], inplace=False)
+
+
+def test_heaviside_of_truths_is_a_float() -> None:
+    truths = np.array([[True, False], [False, False]])
+    same(pn.heaviside(truths, truths), np.array([[1.0, 0.0], [0.0, 0.0]], "float32"))
+    same(pn.heaviside.reduce(truths, 1), np.array([1.0, 0.0], "float32"))
+    same(pn.heaviside.accumulate(truths, 0), np.array([[1.0, 0.0], [1.0, 0.0]], "float32"))

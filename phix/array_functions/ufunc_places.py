@@ -163,11 +163,22 @@ def _at(name: str) -> Function:
         none = ops.full((0,), 0, x.dtype)
         ends = [v if weak_kind(v) is not None else ops.full((0,), 0, v.dtype) for v in values]
         require_cast(function(none, *ends).dtype, x.dtype, "same_kind")
-        if name in _UPDATES:
+        if name in _UPDATES and _is_update(name, x, values):
             return getattr(x.at[_index(indices)], _UPDATES[name])(*values)
         return _one_after_another(function, x, _index(indices), values)
 
     return at
+
+
+def _is_update(name: str, x: Any, values: tuple[Any, ...]) -> bool:
+    """Whether values in the dtype of ``x`` give what they do in their own, in which NumPy computes:
+    wider floats would be rounded, and wider ints cut off, before they meet the elements."""
+    is_extreme = name in ("maximum", "minimum")
+    if is_extreme and dt.is_complex(x.dtype):  # tensors have no order for them
+        return False
+    if not is_extreme and dt.has_ints_alone(x.dtype):  # cut off before or after
+        return True
+    return all(weak_kind(v) is not None or dt.promote(x.dtype, v.dtype) == x.dtype for v in values)
 
 
 def _index(indices: Any) -> Any:
@@ -179,6 +190,8 @@ def _one_after_another(function: Function, x: Any, index: Any, values: tuple[Any
     """The elements at an index replaced in its order, each by the function of what it is then."""
     numbers = ops.reshape(ops.arange(0, x.size, 1, dt.int64), x.shape)
     numbers[index]  # refuses what is out of range, where that is known
+    if any(map(dm.is_zero, x.meta.dims)):
+        return x
     places = numbers.at[index].get(mode="fill", fill_value=x.size)
     rest = [ops.reshape(ops.expand(tensor(v), places.shape), [-1]) for v in values]
 

@@ -27,7 +27,7 @@ from phix.core import dtypes as dt
 from phix.core.conversion import common_dtype
 from phix.core.errors import DTypeError
 from phix.core.numpy_protocol import NotOfferedError
-from phix.core.operators import check_powers, is_int
+from phix.core.operators import check_powers
 from phix.core.tensor import TensorBase
 from phix.core.weak import weak_kind
 
@@ -108,7 +108,8 @@ def _side(x: Any) -> Any:
 
 
 def _heaviside(x: Any, y: Any) -> Any:
-    return ops.heaviside(floating(x), y) if isinstance(x, int) or is_int(x) else ops.heaviside(x, y)
+    is_float = weak_kind(x) not in (bool, int) and dt.is_differentiable(tensor(x).dtype)
+    return ops.heaviside(x if is_float else floating(x), y)
 
 
 def _divmod(x: Any, y: Any) -> Any:
