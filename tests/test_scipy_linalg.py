@@ -216,6 +216,14 @@ def test_hessenberg_factors_are_those_of_lapack(n: int, is_complex: bool) -> Non
         near(linalg.hessenberg(matrix), h[1])
 
 
+def test_a_zero_with_a_sign_is_below_zero_for_hessenberg_factors() -> None:
+    a = np.array([[1.0, 2.0, 3.0], [-0.0, 1.0, 2.0], [2.0, 1.0, 1.0]])
+    wanted = scipy.linalg.hessenberg(a, calc_q=True)
+    assert wanted[0][1, 0] == 2.0
+    near(linalg.hessenberg(a, True), wanted)
+    near(phix.jit(lambda a: linalg.hessenberg(a, True))(a), wanted)
+
+
 def test_hessenberg_factors_of_unknown_sizes_and_where_there_are_no_slopes() -> None:
     of_any = phix.jit(lambda a: linalg.hessenberg(a, True),
                       input_spec=[phix.spec(["n", "n"], "float64")])  # fmt: skip

@@ -47,13 +47,14 @@ def _reflected(x: Any, place: Any) -> tuple[Any, Any]:
     Where x is such a vector, s is 0. There u has no direction, and derivatives of s are NaN.
     """
     is_there = _places(x.shape[0]) == place
-    first = ops.sum(ops.where(is_there, x, 0))
+    first = ops.gather(x, ops.cast(place, dt.int64), 0)
     rest = _square_sums(ops.where(is_there, 0, x))
     is_bare = rest == 0
     if dt.is_complex(x.dtype):
         is_bare = is_bare & (ops.imag(first) == 0)
     size = ops.sqrt(ops.where(is_bare, 1.0, _square_sums(x)))
-    beta = ops.cast(ops.where(ops.real(first) < 0, size, -size), x.dtype)
+    side = ops.copysign(ops.ones_like(size), ops.stop_gradient(ops.real(first)))  # -0.0 is below
+    beta = ops.cast(-side * size, x.dtype)
     u = x - ops.where(is_there, beta, 0)
     # 0, without a slope
     undefined = ops.cast(0.0 * ops.sqrt(ops.where(is_bare, rest, 1.0)), x.dtype)
