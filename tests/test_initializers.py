@@ -130,3 +130,9 @@ def test_weights_in_programs_and_layers() -> None:
 def test_what_is_refused(run: Any, error: type, says: str) -> None:
     with pytest.raises(error, match=says):
         run()
+
+
+@pytest.mark.parametrize("value", [1 + 2j, [1.0, 2j]])
+def test_constants_have_no_imaginary_parts(value: Any) -> None:
+    with pytest.raises(DTypeError, match=r"weights are floats.*take its real part"):
+        initializers.constant(value)(KEY, (2,))

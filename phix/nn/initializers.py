@@ -21,6 +21,7 @@ from phix import ops, random
 from phix.core import dtypes as dt
 from phix.core.annotations import DTypeLike, FloatLike, IntArrayLike
 from phix.core.axes import axes_of
+from phix.core.conversion import owned_tensor
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.faces import face
 from phix.core.given import INT, INTS, one_of, sizes, takes
@@ -67,8 +68,12 @@ def constant(value: FloatLike | TensorLike, dtype: DTypeLike = float) -> Initial
 
 def _filled(value: Any, key: Any, shape: list[int], dtype: Any) -> Any:
     """A number with all digits that the dtype has, or a tensor in that dtype, in a shape."""
-    is_number = isinstance(value, (int, float))
-    return ops.expand(ops.full([], value, dtype) if is_number else ops.cast(value, dtype), shape)
+    if isinstance(value, (int, float)):
+        return ops.expand(ops.full([], value, dtype), shape)
+    values = owned_tensor(value)
+    if dt.is_complex(values.dtype):
+        raise DTypeError(f"constant: weights are floats, found {values.meta}; take its real part")
+    return ops.expand(ops.cast(values, dtype), shape)
 
 
 def zeros(key: TensorLike, shape: IntArrayLike, dtype: DTypeLike = float) -> Tensor:
