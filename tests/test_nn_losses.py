@@ -123,6 +123,10 @@ def test_squareplus_keeps_its_digits_below_zero_and_far_out() -> None:
     assert by_b.item() == pytest.approx(0.25 / 5)
     second = phix.grad(phix.grad(F.squareplus))(phix.to_tensor(0.0, "float64"))
     assert second.item() == pytest.approx(0.25)
+    for dtype in ("float16", "float32", "float64"):
+        ends = phix.to_tensor(np.array([np.inf, -np.inf], dtype))
+        assert F.squareplus(ends).tolist() == [math.inf, 0.0]
+        assert phix.grad(lambda x: F.squareplus(x).sum())(ends).tolist() == [1.0, 0.0]
     for b in (0, -1.0, math.nan):
         with pytest.raises(AttributeValueError, match="b is above 0"):
             F.squareplus(1.0, b)

@@ -260,14 +260,16 @@ def squareplus(x: TensorLike, b: FloatLike | TensorLike = 4) -> Tensor:
     """
     if isinstance(b, (int, float)) and not b > 0:
         raise AttributeValueError(f"squareplus: b is above 0, found {b!r:.80}; of 0 it is relu(x)")
-    at = _floating(x)
+    whole = _floating(x)
+    is_endless = ops.isinf(whole)  # what is left of an infinity beside another is no number
+    at = ops.where(is_endless, 0.0, whole)
     bend: Any = b if isinstance(b, (int, float)) else as_tensor(b)
     # a scale beside which neither square overflows; the result does not depend on it
     scale = ops.stop_gradient(ops.maximum(ops.abs(at), 1.0))
     size = scale * ops.sqrt(ops.square(at / scale) + bend / scale / scale)
     is_below = at < 0
     away = size * 0.5 + ops.where(is_below, -at, at) * 0.5
-    return ops.where(is_below, bend / 4 / away, away)
+    return ops.where(is_endless, ops.relu(whole), ops.where(is_below, bend / 4 / away, away))
 
 
 @takes()
