@@ -123,14 +123,14 @@ def test_what_writes_temps_runs_in_order() -> None:
 @pytest.mark.parametrize("size", [5, 40_000])
 def test_of_unknown_sizes_the_run_says_whether_it_pays(size: int) -> None:
     def totals(*rows: Any) -> Any:
-        return [ops.cumsum(ops.exp(-x * x), 0) for x in rows]
+        return [ops.cumsum(x * x, 0) for x in rows]
 
     spec = [phix.spec([name], "float64") for name in "nmk"]
     rows = [np.linspace(0, 1, size + k) for k in range(3)]
     text = text_of(totals, *rows, input_spec=spec)
     assert text.count(MARK) == 2
     for found, x in zip(alike(totals, *rows, input_spec=spec), rows):
-        np.testing.assert_allclose(found, np.cumsum(np.exp(-x * x)), rtol=1e-12)
+        np.testing.assert_allclose(found, np.cumsum(x * x), rtol=1e-12)
 
 
 def test_what_is_donated_is_updated_where_it_is() -> None:

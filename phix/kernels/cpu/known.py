@@ -14,6 +14,7 @@ from phix.core.records import dataclass, field
 from phix.kernels.cpu import faults, parallel_callers, pool, rank_routines
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.array_objects import DATA, DIMS, STRIDES
+from phix.kernels.cpu.equal_kernels import Texts
 from phix.kernels.cpu.llvm import Parameter
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.cpu.repeated import Repeated
@@ -38,6 +39,7 @@ class Module:
     declarations: set[str] = field(default_factory=set)
     libraries: set[str] = field(default_factory=set)
     texts: dict[str, str] = field(default_factory=dict)  # constants of characters, by what they say
+    kernel_texts: Texts = field(default_factory=Texts)
     inlined: list[Kernel] = field(default_factory=list)
     repeated: dict[str, Repeated] = field(default_factory=dict)  # what is called, by name
     can_fail: bool = False

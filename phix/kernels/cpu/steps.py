@@ -130,7 +130,7 @@ class Steps(Known):
 
     def _function_of(self, kernel: Kernel) -> beside.Called:
         """The name of the function of a kernel, which the module has from here on."""
-        text = KernelText(kernel)
+        text = self.module.kernel_texts.of(kernel)
         self.module.declarations |= text.declarations
         self.module.libraries |= text.libraries
         self.module.repeated |= text.repeated
