@@ -50,6 +50,7 @@ def add(name: str, stage: str, what: str) -> None:
 
 for _row in (
     ("common_subexpressions", "graph", "equal calls are made once"),
+    ("roll_steps", "graph", "steps of a loop that a trace has written out are a scan again"),
     ("hoist", "graph", "casts and copies of what a loop does not change are made before it"),
     ("products_of_steps", "graph", "products that a loop sums up are one product behind it"),
     ("bundle_sums", "graph", "small sums over the ranks of a mesh are one exchange"),

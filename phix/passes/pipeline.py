@@ -91,6 +91,7 @@ PIPELINES: dict[str, tuple[GraphPass, ...]] = {
     # what the CPU's engine generates does all of it
     "cpu": (
         SIMPLIFY,
+        GraphPass("roll steps", (_by("passes.roll_steps"),)),
         GraphPass("decompose", (DECOMPOSE, BUNDLE)),
         GraphPass("hoist", (HOIST, _by("passes.products_of_steps"))),
         SIMPLIFY_PRIMITIVES,
