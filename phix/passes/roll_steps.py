@@ -20,6 +20,7 @@ from phix.core.graph import Equation, Graph, Literal, Variable, flat, map_attrs,
 from phix.core.records import dataclass, field
 from phix.core.rules import OPS
 from phix.interpreters.stage import StageTracer, Staging, finish
+from phix.passes.placed_rows import placed_rows
 from phix.passes.repeats import stretches
 from phix.passes.unrolled_steps import (
     LEAST_EQUATIONS,
@@ -157,7 +158,12 @@ class _Rows:
         if atom in self.stacked:
             return self.stacked[atom]
         place = self.made.get(atom) if type(atom) is Variable else None
-        return _row_of(self.graph.equations[place[0]]) if place else None
+        if place is None:
+            return None
+        equation = self.graph.equations[place[0]]
+        if equation.op is OPS["reshape"]:
+            return self.row(equation.inputs[0])
+        return _row_of(equation)
 
     def _copied(self, atoms: tuple[Any, ...]) -> int:
         """The bytes of variables that are rows of nothing, where they are not all one."""
@@ -264,8 +270,23 @@ class _Writer:
             self.values[steps.variable(steps.count - ago, value)] = final
         for value, y in zip(loop.stacked, ys):
             self.wholes[steps.start, value] = y
+        self.put_rows(steps)
+
+    def put_rows(self, steps: Steps) -> None:
+        """Write what stays behind a loop: as it was, or once for all steps."""
+        left = set(steps.behind)
+        for placed in placed_rows(steps, lambda v: steps.is_read_by_others(v, self.rows.readers)):
+            left.difference_update(placed.offsets)
+            order = 1 if placed.places[0] < placed.places[1] else -1
+            rows, axis = self.series(placed.rows[::order]), placed.axis
+            dims = list(rows.shape[1:])
+            dims[axis] = steps.count
+            rows = ops.reshape(_moved(rows, 0, axis), dims)
+            before = self.read(steps.variable(-1, placed.made))
+            made = placed.put(before, rows, axis, min(placed.places))
+            self.values[steps.variable(steps.count - 1, placed.made)] = made
         for step in range(steps.count):
-            for offset in sorted(steps.behind):
+            for offset in sorted(left):
                 self.copy(steps.equation(step, offset))
 
     def series(self, atoms: Sequence[Any]) -> Any:

@@ -22,7 +22,7 @@ from phix.interpreters.equal_calls import attr_key
 from phix.passes.repeats import Stretch
 
 LEAST_STEPS = 16
-LEAST_EQUATIONS = 256  # of all steps: fewer compile in no time
+LEAST_EQUATIONS = 100  # of all steps: fewer compile in no time
 _LONGEST = 4096  # of the steps whose best beginning is looked for
 # Ops that say by attributes which places they mean, and may say others in each step.
 _AT_PLACES = frozenset({"slice", "strided_slice", "slice_put", "pad"})
@@ -242,6 +242,13 @@ class Steps:
                     if any(not self._is_inside(place) for place in readers.get(v, ())):
                         found.setdefault(Value(offset, number), []).append(step)
         return found
+
+    def is_read_by_others(
+        self, variable: Variable, readers: Mapping[Variable, Sequence[int]]
+    ) -> bool:
+        """Whether an equation that is in none of the steps reads it."""
+        length = self.period * self.count
+        return any(not 0 <= n - self.start < length for n in readers.get(variable, ()))
 
     def _is_inside(self, place: int) -> bool:
         step, offset = divmod(place - self.start, self.period)
