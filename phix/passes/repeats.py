@@ -13,23 +13,23 @@ import numpy as np
 
 
 class Stretch(NamedTuple):
-    """The elements from ``start`` on are ``count`` times the first ``period`` of them."""
+    """The elements from ``start`` on are the first ``period`` of them, so many ``times``."""
 
     start: int
     period: int
-    count: int
+    times: int
 
     @property
     def stop(self) -> int:
         """Where it ends."""
-        return self.start + self.period * self.count
+        return self.start + self.period * self.times
 
 
 def stretches(keys: Sequence[int], least: int) -> list[Stretch]:
     """The stretches of at least ``least`` periods, those of most elements first; they may overlap.
 
     >>> stretches([7, 1, 2, 1, 2, 1, 2, 1, 8], 3)
-    [Stretch(start=1, period=2, count=3), Stretch(start=2, period=2, count=3)]
+    [Stretch(start=1, period=2, times=3), Stretch(start=2, period=2, times=3)]
     """
     numbers = np.asarray(keys, np.int64)
     found = [s for period in _periods(numbers, least) for s in _of_period(numbers, period, least)]

@@ -109,14 +109,10 @@ class Steps:
     # -- which steps there are -------------------------------------------------------------
     def alike(self) -> Steps | None:
         """The longest run of these steps that read alike, each from others of these."""
-        found, first, longest = self._reads_of(0), 0, (0, 0)
-        for step in range(1, self.count + 1):
-            read = self._reads_of(step) if step < self.count else None
-            if read != found:
-                longest = max(longest, (step - first, -first))
-                found, first = read, step
-        count, first = longest[0], -longest[1]
-        return self._part(first * self.period, count)
+        reads = map(self._reads_of, range(self.count))
+        runs = [len(list(run)) for _, run in itertools.groupby(reads)]
+        longest = max(range(len(runs)), key=runs.__getitem__)
+        return self._part(sum(runs[:longest]) * self.period, runs[longest])
 
     def _reads_of(self, step: int) -> list[Read | None]:
         """What each entry of the equations of a step reads; None: it is from outside."""
@@ -149,12 +145,13 @@ class Steps:
         if self.period > _LONGEST:
             return self
         furthest: dict[Value, np.ndarray] = {}
-        begins = np.arange(self.period)
+        begins: Any = np.arange(self.period)
+        nothing = 0 * begins
         for offset, reads in enumerate(self.reads):
             for value, ago in filter(None, reads):
                 # as seen from a later beginning, what is before that belongs to the step before
                 seen = ago - (begins > offset).astype(int) + (begins > value.offset)
-                furthest[value] = np.maximum(furthest.get(value, 0), seen)
+                furthest[value] = np.maximum(furthest.get(value, nothing), seen)
         size = np.zeros(self.period)
         for value, ago in furthest.items():
             size += ago * bytes_of(self.variable(0, value))
@@ -255,9 +252,14 @@ class Steps:
         return 0 <= step < self.count and offset in self._inside
 
     @property
+    def calls(self) -> int:
+        """How many equations the loop is in place of."""
+        return len(self.inside) * self.count
+
+    @property
     def is_worth_it(self) -> bool:
         """Whether it is a loop, and saves much."""
-        return len(self.inside) * self.count >= LEAST_EQUATIONS and bool(self.carried)
+        return self.calls >= LEAST_EQUATIONS and bool(self.carried)
 
 
 def bytes_of(atom: Any) -> int:
