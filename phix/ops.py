@@ -212,7 +212,7 @@ __all__ = [
     "rrelu",
     "rsqrt", "rsqrt_", "rsqrt_grad",
     "scale", "scale_", "scale_grad", "scaled_bessel", "scaled_bessel_grad", "scan", "scatter",
-    "scatter_", "scatter_nd_add", "scatter_nd_add_grad", "scatter_rows",
+    "scatter_", "scatter_nd_add", "scatter_nd_add_grad", "scatter_rows", "schur",
     "searchsorted", "segment_pool", "segment_sum_csr", "segment_sum_csr_grad", "select_n", "selu",
     "send_u_recv", "send_ue_recv", "send_uv", "sequence_conv", "sequence_mask", "sequence_pool",
     "set", "set_", "set_value", "set_value_", "set_value_with_tensor", "set_value_with_tensor_",
@@ -12884,6 +12884,24 @@ _eigvals_grad = define(
 def eigvals_grad(x, out_grad):
     """Backward of :func:`eigvals`."""
     return bind(_eigvals_grad, (x, out_grad), ())
+
+_schur = define(
+    "schur", "(Tensor x)", "Tensor(t), Tensor(z)", infer_meta=("SchurInferMeta", None),
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
+)
+def schur(x: TensorLike) -> tuple[Tensor, Tensor]:
+    """The Schur factors of a square matrix, x = z t z^H with z unitary: t is upper triangular where
+    x is complex, and has its eigenvalues on the diagonal; where x is real there are blocks of 2 by
+    2 on it, one for each two complex eigenvalues, which are conjugate. The order of the eigenvalues
+    and the signs of z are LAPACK's.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+
+    Returns:
+        t, z.
+    """
+    return bind(_schur, (x,), ())
 
 _undetermined = define(
     "undetermined", "(Tensor x, Tensor mask)", "Tensor(out)",

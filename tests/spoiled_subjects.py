@@ -789,6 +789,18 @@ TRAINING: dict[str, Row] = {
         "assume_a": ("gen", "str")}),
     "scipy.linalg.hessenberg": (phix.scipy.linalg.hessenberg, {
         "a": (SQUARE, "Tensor"), "calc_q": (True, "bool")}),
+    "scipy.linalg.schur": (phix.scipy.linalg.schur, {
+        "a": (SQUARE, "Tensor"), "output": ("complex", "str")}),
+    "scipy.linalg.rsf2csf": (phix.scipy.linalg.rsf2csf, {
+        "T": (SQUARE, "Tensor"), "Z": (SQUARE, "Tensor")}),
+    "scipy.linalg.funm": (phix.scipy.linalg.funm, {
+        "A": (SQUARE, "Tensor"), "func": (phix.ops.exp, "function"), "disp": (False, "bool")}),
+    "scipy.linalg.solve_sylvester": (phix.scipy.linalg.solve_sylvester, {
+        "a": (SQUARE, "Tensor"), "b": (SQUARE, "Tensor"), "q": (SQUARE, "Tensor")}),
+    "scipy.linalg.solve_continuous_lyapunov": (phix.scipy.linalg.solve_continuous_lyapunov, {
+        "a": (SQUARE, "Tensor"), "q": (SQUARE, "Tensor")}),
+    "scipy.linalg.solve_discrete_lyapunov": (phix.scipy.linalg.solve_discrete_lyapunov, {
+        "a": (SQUARE, "Tensor"), "q": (SQUARE, "Tensor"), "method": ("direct", "str")}),
     "scipy.linalg.qr": (phix.scipy.linalg.qr, {
         "a": (X, "Tensor"), "mode": ("full", "str"), "pivoting": (True, "bool")}),
     "scipy.linalg.fiedler_companion": (phix.scipy.linalg.fiedler_companion,

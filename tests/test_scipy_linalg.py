@@ -13,7 +13,14 @@ import scipy.linalg
 import phix
 from phix import ops
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
-from phix.scipy import linalg, matrix_systems, special_matrices
+from phix.scipy import (
+    linalg,
+    matrix_equations,
+    matrix_systems,
+    reflections,
+    schur_forms,
+    special_matrices,
+)
 
 pytestmark = pytest.mark.unoptimised
 RNG = np.random.default_rng(5)
@@ -348,7 +355,10 @@ def test_arguments_of_scipy_that_change_nothing(dtype: str) -> None:
         near(np.sort_complex(w.numpy()), values)
 
 
-@pytest.mark.parametrize("module", [linalg, matrix_systems, special_matrices])
+@pytest.mark.parametrize(
+    "module",
+    [linalg, matrix_equations, matrix_systems, reflections, schur_forms, special_matrices],
+)
 def test_examples(module: Any) -> None:
     assert doctest.testmod(module).failed == 0
 

@@ -163,7 +163,7 @@ def test_unread_vectors_are_not_computed() -> None:
     assert calls(phix.value_and_grad(lambda a: phix.linalg.svdvals(a).sum())) == ["S"]
 
 
-@pytest.mark.parametrize("name", ["qr", "svd", "eigh", "eig"])
+@pytest.mark.parametrize("name", ["qr", "svd", "eigh", "eig", "schur"])
 def test_steps_of_a_library_do_the_same(name: str) -> None:
     """Those of places that call no LAPACK; NumPy stands for CuPy."""
     from phix.kernels.gpu import host_steps as of_cupy
@@ -171,13 +171,13 @@ def test_steps_of_a_library_do_the_same(name: str) -> None:
 
     a = normal(2, 3, 3)
     a = a + np.swapaxes(a, -1, -2)
-    attrs = {"qr": ("reduced",), "svd": (False,), "eigh": ("L",), "eig": ()}[name]
-    names = {"qr": "mode", "svd": "full_matrices", "eigh": "uplo", "eig": ""}[name]
+    attrs = {"qr": ("reduced",), "svd": (False,), "eigh": ("L",)}.get(name, ())
+    names = {"qr": "mode", "svd": "full_matrices", "eigh": "uplo"}.get(name, "")
     given = {**dict(zip([names], attrs)), "vectors": True}
     wanted = [np.asarray(x) for x in getattr(ops, name)(a)]
     made = [np.empty_like(x) for x in wanted]
     step = of_cupy.find(name, np, given)
-    assert (step is None) == (name == "eig")
+    assert (step is None) == (name in ("eig", "schur"))
     (step or (lambda x, *out: SPECTRAL[name](np, x, out, **given)))(a, *made)
     for x, y in zip(made, wanted):
         near(np.abs(x), np.abs(y))
@@ -301,6 +301,17 @@ def test_taylor_series_go_through_factors() -> None:
     _, series = phix.jet(lambda t: ops.expm(t * a), (zero,), ([np.float64(1.0), None],))
     near(series[0], a)
     near(series[1], a @ a)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(2, 5, 5), (4, 4), (1, 1), (0, 3, 3), (2, 0, 0)])
+def test_schur_factors(shape: tuple[int, ...], dtype: str) -> None:
+    a, tolerance = normal(*shape, dtype=dtype), 1e-5 if dtype in ("float32", "complex64") else 1e-12
+    t, z = map(np.asarray, phix.jit(ops.schur)(a))
+    near(z @ t @ ct(z), a, tolerance)
+    near(ct(z) @ z, np.broadcast_to(np.eye(shape[-1]), shape), tolerance)
+    near(np.tril(t, -1 if dtype[0] == "c" else -2), np.zeros(shape))
+    near(phix.jit(lambda a: ops.schur(a)[0])(a), t)
 
 
 # -- what is made of them ------------------------------------------------------------------------

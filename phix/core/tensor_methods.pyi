@@ -3844,6 +3844,11 @@ class TensorMethods:
         square matrix: x v = v diag(w)."""
     def eigvals(self) -> Tensor:
         """The complex eigenvalues of a square matrix, in no order: the w with det(x - w I) = 0."""
+    def schur(self) -> tuple[Tensor, Tensor]:
+        """The Schur factors of a square matrix, x = z t z^H with z unitary: t is upper triangular
+        where x is complex, and has its eigenvalues on the diagonal; where x is real there are
+        blocks of 2 by 2 on it, one for each two complex eigenvalues, which are conjugate. The order
+        of the eigenvalues and the signs of z are LAPACK's."""
     def undetermined(self, mask: TensorLike) -> Tensor:
         """Where mask is true and x, [..., n, n], is not 0 but for rounding, nan; else 0. It stands
         in derivatives of vectors for what nobody can know, and counts as a linear function of x."""

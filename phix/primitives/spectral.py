@@ -316,6 +316,19 @@ def eig_batch(batched: Any, x: Any) -> Any:
     return ops.eig(x)
 
 
+# -- schur ---------------------------------------------------------------------------------------
+@rules.infer_meta("SchurInferMeta")
+def schur_meta(x: MetaTensor) -> tuple[MetaTensor, MetaTensor]:
+    check_square(x)
+    return x, x
+
+
+@rules.batch("schur")
+def schur_batch(batched: Any, x: Any) -> Any:
+    return ops.schur(x)
+
+
+# -- eigvals -------------------------------------------------------------------------------------
 @rules.decompose("eigvals")
 def eigvals(x: Any) -> Any:
     return ops.eig(x)[0]

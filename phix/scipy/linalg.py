@@ -19,6 +19,11 @@ from phix.core.given import FLAG, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.linalg import expm, norm, sqrtm
 from phix.linalg.arguments import floating, matrices
+from phix.scipy.matrix_equations import (
+    solve_continuous_lyapunov,
+    solve_discrete_lyapunov,
+    solve_sylvester,
+)
 from phix.scipy.matrix_systems import (
     IGNORED,
     adjoint,
@@ -34,6 +39,7 @@ from phix.scipy.matrix_systems import (
     square,
 )
 from phix.scipy.reflections import hessenberg, pivoted
+from phix.scipy.schur_forms import funm, rsf2csf, schur
 from phix.scipy.special_matrices import (
     block_diag,
     circulant,
@@ -405,9 +411,10 @@ def expm_frechet(A: TensorLike, E: TensorLike, *, compute_expm: bool = True) -> 
 __all__ = [
     "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion",
     "convolution_matrix", "det", "dft", "eig", "eigh", "eigh_tridiagonal", "eigvals", "expm",
-    "expm_frechet", "fiedler", "fiedler_companion", "hadamard", "hankel", "helmert",
+    "expm_frechet", "fiedler", "fiedler_companion", "funm", "hadamard", "hankel", "helmert",
     "hessenberg", "hilbert", "inv", "invhilbert", "invpascal", "leslie", "lu", "lu_factor",
-    "lu_solve", "norm", "pascal", "polar", "qr", "solve", "solve_triangular", "sqrtm", "svd",
-    "svdvals", "toeplitz",
+    "lu_solve", "norm", "pascal", "polar", "qr", "rsf2csf", "schur", "solve",
+    "solve_continuous_lyapunov", "solve_discrete_lyapunov", "solve_sylvester", "solve_triangular",
+    "sqrtm", "svd", "svdvals", "toeplitz",
 ]  # fmt: skip
 __dir__ = face(__all__)

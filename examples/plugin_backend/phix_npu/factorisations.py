@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from scipy.linalg import lapack
 
 Array = np.ndarray
@@ -129,6 +130,13 @@ def eigh(x: Array, uplo: str) -> tuple[Array, ...]:
 def eig(x: Array) -> tuple[Array, ...]:
     dtype = np.result_type(x.dtype, np.complex64)
     return _where_finite(lambda a: [np.array(p, dtype) for p in np.linalg.eig(a)], x)
+
+
+def schur(x: Array) -> tuple[Array, ...]:
+    if not x.size:
+        return x, x
+    kind = "complex" if np.iscomplexobj(x) else "real"
+    return _where_finite(lambda a: _each(lambda m: scipy.linalg.schur(m, kind), a), x)
 
 
 FACTORISATIONS = {

@@ -15,7 +15,7 @@ from scipy import special
 
 import phix
 from phix.core.windows import explicit_paddings
-from phix_npu.factorisations import FACTORISATIONS, eig, eigh, lu, qr, svd
+from phix_npu.factorisations import FACTORISATIONS, eig, eigh, lu, qr, schur, svd
 from phix_npu.hardware import CARD, Handle
 from phix_npu.sparse_products import SPARSE_PRODUCTS
 
@@ -483,7 +483,7 @@ _OTHERS = {
 
 _SEVERAL = {
     "argsort": _argsort, "topk": _topk, "lu": lu, "qr": qr, "svd": svd, "eigh": eigh, "eig": eig,
-    "cummax": _running(np.maximum), "cummin": _running(np.minimum),
+    "schur": schur, "cummax": _running(np.maximum), "cummin": _running(np.minimum),
 }  # fmt: skip
 
 
@@ -515,7 +515,7 @@ FUNCTIONS = {
 }  # fmt: skip
 OUTPUTS = {
     "argsort": 2, "topk": 2, "cummax": 2, "cummin": 2, "lu": 3, "qr": 2, "svd": 3,
-    "eigh": 2, "eig": 2,
+    "eigh": 2, "eig": 2, "schur": 2,
 }  # fmt: skip
 
 KERNELS = {name: on_card(f, OUTPUTS.get(name, 1)) for name, f in FUNCTIONS.items()}

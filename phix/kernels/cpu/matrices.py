@@ -1,4 +1,4 @@
-"""Matrices of SciPy around memory that is there."""
+"""Matrices of SciPy around memory that is there, and factors that it alone has."""
 
 from __future__ import annotations
 
@@ -21,3 +21,20 @@ def coo_array(values: np.ndarray, places: tuple[np.ndarray, ...], shape: Any) ->
     from scipy import sparse
 
     return sparse.coo_array((values, places), shape)
+
+
+@maker("scipy.schur")
+def schur(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """t and z of matrices [..., n, n], finite ones.
+
+    Raises:
+        LinAlgError: the algorithm does not end.
+    """
+    from scipy import linalg
+
+    t, z = np.empty_like(a), np.empty_like(a)
+    if a.size:
+        output = "complex" if np.iscomplexobj(a) else "real"
+        for at in np.ndindex(a.shape[:-2]):
+            t[at], z[at] = linalg.schur(a[at], output, check_finite=False)
+    return t, z

@@ -97,7 +97,7 @@ def _spectral(name: str) -> OnDevice:
     return step
 
 
-# What has no row runs on the host: CuPy's eig is young, and not in every version.
+# What has no row runs on the host: CuPy's eig is young, and not in every version; it has no schur.
 _STEPS: dict[str, OnDevice] = {
     "argsort": _argsort, "topk": _argsort, "sort": _sort, **{n: _fourier(n) for n in FOURIER},
     **{n: _spectral(n) for n in ("qr", "svd", "eigh")},

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from phix.core.later import make
 from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.loops.nodes import Buffer
 from phix.kernels.lowering.registry import Task
@@ -109,6 +110,11 @@ def eig(xp: Any, x: Any, out: Any, vectors: bool) -> None:
         _put(xp, lambda a: (xp.linalg.eigvals(a),), x, out[:1])
 
 
+def schur(xp: Any, x: Any, out: Any, vectors: bool) -> None:
+    """See the op of that name; ``vectors``: z is wanted, too, which a LAPACK makes anyway."""
+    _put(xp, lambda a: make("scipy.schur", a), x, out)
+
+
 def _put(xp: Any, factors: Callable[[Any], Any], x: Any, out: Any) -> None:
     """Fill ``out`` with the factors of matrices, and with nan those of matrices that have none:
     with inf or nan in them, which libraries refuse, or where the algorithm does not end."""
@@ -131,4 +137,6 @@ def _put(xp: Any, factors: Callable[[Any], Any], x: Any, out: Any) -> None:
             to[is_bad] = xp.nan
 
 
-SPECTRAL: dict[str, Callable[..., None]] = {"qr": qr, "svd": svd, "eigh": eigh, "eig": eig}
+SPECTRAL: dict[str, Callable[..., None]] = {
+    "qr": qr, "svd": svd, "eigh": eigh, "eig": eig, "schur": schur,
+}  # fmt: skip

@@ -32,7 +32,7 @@ _FAMILIES = {
     "solve": "triangular_solve lu_solve",
     "convolution": "conv2d",
     "fft": "fft_c2c fft_r2c fft_c2r",
-    "spectral": "qr svd eigh eig",
+    "spectral": "qr svd eigh eig schur",
     "indexing": "gather gather_nd take_along_axis",
     "scatter": "scatter scatter_nd_add index_put put_along_axis",
     "positions": "true_positions",
