@@ -789,6 +789,13 @@ TRAINING: dict[str, Row] = {
         "assume_a": ("gen", "str")}),
     "scipy.linalg.hessenberg": (phix.scipy.linalg.hessenberg, {
         "a": (SQUARE, "Tensor"), "calc_q": (True, "bool")}),
+    "scipy.linalg.eigh": (phix.scipy.linalg.eigh, {
+        "a": (SQUARE, "Tensor"), "b": (None, "Tensor"), "lower": (True, "bool"),
+        "eigvals_only": (True, "bool"), "subset_by_index": ((0, 1), "any"), "*": (None, ""),
+        "type": (2, "int"), "subset_by_value": (None, "any")}),
+    "scipy.linalg.lu": (phix.scipy.linalg.lu, {
+        "a": (X, "Tensor"), "permute_l": (False, "bool"), "overwrite_a": (False, "bool"),
+        "check_finite": (True, "bool"), "p_indices": (True, "bool")}),
     "scipy.linalg.schur": (phix.scipy.linalg.schur, {
         "a": (SQUARE, "Tensor"), "output": ("complex", "str")}),
     "scipy.linalg.rsf2csf": (phix.scipy.linalg.rsf2csf, {

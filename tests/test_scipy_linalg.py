@@ -14,6 +14,7 @@ import phix
 from phix import ops
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.scipy import (
+    hermitian,
     linalg,
     matrix_equations,
     matrix_systems,
@@ -51,6 +52,10 @@ SYSTEMS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "lu_solve": lambda m, g, p, b: tuple(m.lu_solve(m.lu_factor(g), b, trans=t) for t in range(3)),
     "lu_factor": lambda m, g, p, b: m.lu_factor(g),
     "lu": lambda m, g, p, b: (m.lu(g[:, :3]), m.lu(g[:3], permute_l=True)),
+    "lu by rows": lambda m, g, p, b: [
+        m.lu(x, permute_l=both, p_indices=True) for x in (g[::-1, :3], g[:3], g)
+        for both in (False, True)
+    ],
     "solve_triangular": lambda m, g, p, b: tuple(
         m.solve_triangular(g, b, trans=t, lower=low, unit_diagonal=low)
         for t in (0, 1, 2, "N", "T", "C") for low in (False, True)
@@ -61,7 +66,11 @@ SYSTEMS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "svd": lambda m, g, p, b: m.svd(g, compute_uv=False),
     "polar": lambda m, g, p, b: (m.polar(g[:, :3]), m.polar(g[:3], side="left")),
     "eigh": lambda m, g, p, b: (
-        m.eigh(np.tril(p), eigvals_only=True), m.eigh(np.triu(g), p, lower=False, eigvals_only=True)
+        m.eigh(np.tril(p), eigvals_only=True),
+        *(m.eigh(np.triu(g), p, lower=False, eigvals_only=True, type=k) for k in (1, 2, 3)),
+        m.eigh(g, p, eigvals_only=True, type=3, subset_by_value=(0.0, 4.0)),
+        m.eigh(p, eigvals_only=True, subset_by_value=[1.5, np.inf]),
+        m.eigh(p, eigvals_only=True, subset_by_value=[-2, -1.0]),
     ),
     "expm_frechet": lambda m, g, p, b: (
         m.expm_frechet(g, p), m.expm_frechet(g, p, compute_expm=False)
@@ -93,6 +102,12 @@ def test_eigenvectors_solve_the_general_problem(dtype: str) -> None:
         m = np.eye(5) if metric is None else metric
         np.testing.assert_allclose(a @ v, m @ v * w, atol=1e-11)
         np.testing.assert_allclose(v.conj().T @ m @ v, np.eye(5), atol=1e-12)
+    for kind, product, norm in ((2, a @ b, b), (3, b @ a, np.linalg.inv(b))):
+        w, v = (np.asarray(x) for x in phix.jit(lambda *m, k=kind: linalg.eigh(*m, type=k))(a, b))
+        np.testing.assert_allclose(product @ v, v * w, atol=1e-11)
+        np.testing.assert_allclose(v.conj().T @ norm @ v, np.eye(5), atol=1e-12)
+        some = linalg.eigh(a, b, type=kind, subset_by_value=(w[0] + 1e-3, w[2] + 1e-3))
+        near(some, (w[1:3], v[:, 1:3]))
     d, e = np.arange(4.0), np.array([1.0, -2.0, 0.5])
     w, v = (np.asarray(x) for x in linalg.eigh_tridiagonal(d, e))
     np.testing.assert_allclose(v @ np.diag(w) @ v.T, np.diag(d) + np.diag(e, 1) + np.diag(e, -1),
@@ -308,6 +323,13 @@ def test_matrices_of_unknown_sizes() -> None:
         (lambda: linalg.eigh(ROOT, B), ShapeError, "b must hold square"),
         (lambda: linalg.eigh(ROOT, subset_by_index=(3, 5)), AttributeValueError, "high < 5"),
         (lambda: linalg.eigh(ROOT, subset_by_index=3), ArgumentError, "two ints"),
+        (lambda: linalg.eigh(ROOT, type=4), ArgumentError, "type must be an int from 1 to 3"),
+        (lambda: linalg.eigh(ROOT, subset_by_value=(2.0, 1.0)), AttributeValueError, "low below"),
+        (lambda: linalg.eigh(ROOT, subset_by_value="ab"), ArgumentError, "two numbers"),
+        (lambda: linalg.eigh(np.stack([ROOT] * 2), subset_by_value=(1.0, 2.0)), ShapeError,
+         "one matrix"),
+        (lambda: linalg.eigh(ROOT, subset_by_index=(0, 1), subset_by_value=(1.0, 2.0)),
+         ArgumentError, "leave one out"),
         (lambda: linalg.eig(ROOT, ROOT), ArgumentError, r"solve\(b, a\)"),
         (lambda: linalg.eigvals(ROOT, ROOT), ArgumentError, r"eigh\(a, b\)"),
         (lambda: linalg.eig(ROOT, left=True), ArgumentError, "vectors on the left"),
@@ -357,7 +379,15 @@ def test_arguments_of_scipy_that_change_nothing(dtype: str) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [linalg, matrix_equations, matrix_systems, reflections, schur_forms, special_matrices],
+    [
+        hermitian,
+        linalg,
+        matrix_equations,
+        matrix_systems,
+        reflections,
+        schur_forms,
+        special_matrices,
+    ],
 )
 def test_examples(module: Any) -> None:
     assert doctest.testmod(module).failed == 0

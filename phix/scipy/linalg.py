@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from phix import linalg as plain
 from phix import ops
 from phix.api.gradients import jvp
-from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
-from phix.core.expectations import expect_dims
+from phix.core import dtypes as dt
+from phix.core.errors import ArgumentError
 from phix.core.faces import face
 from phix.core.given import FLAG, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.linalg import expm, norm, sqrtm
-from phix.linalg.arguments import floating, matrices
+from phix.linalg.arguments import matrices
+from phix.scipy.hermitian import eigh, eigh_tridiagonal
 from phix.scipy.matrix_equations import (
     solve_continuous_lyapunov,
     solve_discrete_lyapunov,
@@ -31,7 +30,6 @@ from phix.scipy.matrix_systems import (
     cho_factor,
     cho_solve,
     cholesky,
-    from_triangle,
     lu_factor,
     lu_solve,
     solve,
@@ -61,16 +59,19 @@ from phix.scipy.special_matrices import (
 
 
 # -- factors --------------------------------------------------------------------------------------
-@takes(permute_l=FLAG, overwrite_a=FLAG, check_finite=FLAG)
+@takes(permute_l=FLAG, overwrite_a=FLAG, check_finite=FLAG, p_indices=FLAG)
 def lu(
-    a: TensorLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Tensor, ...]:
+    a: TensorLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True,
+    p_indices: bool = False,
+) -> tuple[Tensor, ...]:  # fmt: skip
     """The factors of a = P L U: a permutation, a unit lower and an upper triangle.
 
     Args:
         a: [..., m, n].
         permute_l: give (P L, U).
         overwrite_a, check_finite: without effect.
+        p_indices: give the rows of L U that a has, p [..., m], int32, in place of P: a = (L U)[p]
+            for one matrix. ``permute_l`` goes before.
 
     Returns:
         P [..., m, m], of reals, L [..., m, k] and U [..., k, n], k = min(m, n).
@@ -85,7 +86,12 @@ def lu(
     """
     factors, pivots, _ = ops.lu(matrices(a), True)
     p, lower, upper = ops.lu_unpack(factors, pivots, True, True)
-    return (ops.matmul(p, lower), upper) if permute_l else (ops.real(p), lower, upper)
+    if permute_l:
+        return ops.matmul(p, lower), upper
+    if p_indices:  # where each row of the matrix went
+        _, p = ops.argsort(ops.lu_permutation(factors, pivots), -1)
+        return ops.cast(p, dt.int32), lower, upper
+    return ops.real(p), lower, upper
 
 
 @takes(mode=one_of("full", "economic", "r"), overwrite_a=FLAG, pivoting=FLAG, check_finite=FLAG)
@@ -295,96 +301,6 @@ def svdvals(a: TensorLike, overwrite_a: bool = False, check_finite: bool = True)
     [2.0, 1.0]
     """
     return plain.svdvals(a)
-
-
-def _chosen(values: tuple[Any, ...], bounds: Any) -> tuple[Any, ...]:
-    """The eigenvalues of numbers from the first of the bounds up to the second, and what is with
-    them."""
-    if bounds is None:
-        return values
-    size = values[0].meta.dims[-1]
-    is_pair = isinstance(bounds, (tuple, list)) and len(bounds) == 2
-    if not is_pair or not all(isinstance(i, (int, np.integer)) for i in bounds):
-        raise ArgumentError(f"subset_by_index is two ints, found {bounds!r:.80}")
-    first, last = map(int, bounds)
-    if not isinstance(size, int) or not 0 <= first <= last < size:
-        raise AttributeValueError(f"subset_by_index is (low, high), 0 <= low <= high < {size}, "
-                                  f"found {bounds!r:.80}")  # fmt: skip
-    return tuple(v[..., first : last + 1] for v in values)
-
-
-@takes(lower=FLAG, eigvals_only=FLAG, **IGNORED)
-def eigh(
-    a: TensorLike,
-    b: TensorLike | None = None,
-    lower: bool = True,
-    eigvals_only: bool = False,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-    subset_by_index: Any = None,
-) -> Any:
-    """The eigenvalues w, ascending, and eigenvectors v of a v = b v diag(w), with v^H b v = I.
-
-    Args:
-        a: Hermitian [..., n, n].
-        b: positive definite [..., n, n]; without it, the identity.
-        lower: which triangle of a, and of b, is read.
-        eigvals_only: give w alone.
-        overwrite_a, overwrite_b, check_finite: without effect.
-        subset_by_index: (low, high): give the eigenvalues of these numbers and those between. All
-            are computed.
-
-    Raises:
-        ArgumentError: subset_by_index is no pair of ints.
-        AttributeValueError: subset_by_index is out of range.
-        ShapeError: a or b does not hold square matrices.
-
-    >>> import phix
-    >>> phix.scipy.linalg.eigh([[2.0, 1.0], [1.0, 2.0]], eigvals_only=True).tolist()
-    [1.0, 3.0]
-    """
-    matrix = square(a, "a")
-    if b is None:
-        w, v = _chosen(ops.eigh(matrix, "L" if lower else "U"), subset_by_index)
-        return w if eigvals_only else (w, v)
-    matrix, metric = alike(matrix, square(b, "b"))
-    factor = ops.cholesky(from_triangle(metric, lower), False)
-    half = ops.triangular_solve(factor, from_triangle(matrix, lower), False, False, False)
-    inner = ops.triangular_solve(factor, adjoint(half), False, False, False)
-    w, v = _chosen(ops.eigh(inner, "L"), subset_by_index)
-    if eigvals_only:
-        return w
-    return w, ops.triangular_solve(adjoint(factor), v, True, False, False)
-
-
-@takes(eigvals_only=FLAG)
-def eigh_tridiagonal(d: TensorLike, e: TensorLike, eigvals_only: bool = False) -> Any:
-    """The eigenvalues, ascending, and eigenvectors of a symmetric tridiagonal matrix.
-
-    The matrix is made: n^2 numbers, n^3 steps.
-
-    Args:
-        d: the diagonal [n], real.
-        e: the diagonals beside it [n - 1], real.
-        eigvals_only: give the eigenvalues alone.
-
-    Raises:
-        ShapeError: d or e is no vector, or e has not one number less than d.
-
-    >>> import phix
-    >>> phix.scipy.linalg.eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True).tolist()
-    [1.0, 3.0]
-    """
-    main, beside = alike(floating(d), floating(e))
-    refusal = f"eigh_tridiagonal takes d [n] and e [n - 1], found {main.meta} and {beside.meta}"
-    if main.ndim != 1:
-        raise ShapeError(refusal)
-    beside = expect_dims(beside, refusal, (main.meta.dims[0] - 1,))
-    # one triangle is read, but the slopes of eigh are those of a number that stands in both
-    matrix = ops.diag(main) + ops.diag(beside, -1) + ops.diag(beside, 1)
-    w, v = ops.eigh(matrix, "L")
-    return w if eigvals_only else (w, v)
 
 
 @takes(compute_expm=FLAG)
