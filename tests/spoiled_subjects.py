@@ -775,10 +775,12 @@ TRAINING: dict[str, Row] = {
     "scipy.stats.rankdata": (phix.scipy.stats.rankdata, {"a": (X, "Tensor"),
                                                          "method": ("min", "str"), "*": (None, ""),
                                                          "axis": (1, "int")}),
-    "scipy.stats.mode": (phix.scipy.stats.mode, {"a": (X, "Tensor"), "axis": (1, "int"),
-                                                 "keepdims": (False, "bool")}),
-    "scipy.stats.sem": (phix.scipy.stats.sem, {"a": (X, "Tensor"), "axis": (1, "int"),
-                                               "ddof": (1, "int")}),
+    "scipy.stats.mode": (phix.scipy.stats.mode, {
+        "a": (X, "Tensor"), "axis": (1, "int"), "nan_policy": ("omit", "str"),
+        "keepdims": (False, "bool")}),
+    "scipy.stats.sem": (phix.scipy.stats.sem, {
+        "a": (X, "Tensor"), "axis": (1, "int"), "ddof": (1, "int"),
+        "nan_policy": ("omit", "str")}),
     "scipy.sparse.linalg.cg": (
         lambda A, b, x0, tol, maxiter, M: phix.scipy.sparse.linalg.cg(
             A, b, x0, tol=tol, maxiter=maxiter, M=M),

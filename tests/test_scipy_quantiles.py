@@ -19,6 +19,20 @@ FLOATS: dict[str, list[tuple[float, ...]]] = {
     "chi2": [(1.0,), (5.0,), (1e4,)],
     "beta": [(2.0, 1e3), (1e3, 2.0), (30.0, 40.0), (3.0, 0.8)],
     "t": [(0.5,), (1.0,), (5.0,), (300.0,)],
+    "gennorm": [(0.1,), (1.0,), (2.0,), (10.0,), (100.0,)],
+    "truncnorm": [
+        (-1.0, 2.0),
+        (-np.inf, -30.0),
+        (3.0, np.inf),
+        (30.0, np.inf),
+        (-1e-8, 1e-8),
+        (5.0, 6.0),
+        (3.0, 3.0 + 1e-8),
+        (-20.0, 20.0),
+        (-40.0, 1.0),
+        (0.0, 1e-200),
+        (-np.inf, np.inf),
+    ],
 }
 COUNTS: dict[str, list[tuple[float, ...]]] = {
     "poisson": [(0.0,), (1e-10,), (0.5,), (3.0,), (100.0,), (1e6,)],
@@ -47,6 +61,20 @@ def lower_and_density(name: str, z: Any, shape: tuple[float, ...]) -> tuple[Any,
         a, b = map(mpmath.mpf, shape)
         rest = z ** (a - 1) * (1 - z) ** (b - 1) / mpmath.beta(a, b)
         return z / a * rest * (1 - z) * mpmath.hyp2f1(1, a + b, a + 1, z), rest
+    if name == "gennorm":
+        beta, power = mpmath.mpf(shape[0]), abs(z) ** shape[0]
+        if power > 40 + 1 / beta:  # of which the series tells little
+            tail = mpmath.gammainc(1 / beta, power, regularized=True)
+        else:
+            tail = 1 - lower_and_density("gamma", power, (1 / beta,))[0]
+        density = beta / 2 * mpmath.exp(-power) / mpmath.gamma(1 / beta)
+        return tail / 2 if z < 0 else 1 - tail / 2, density
+    if name == "truncnorm":
+        low, high = map(mpmath.mpf, shape)
+        turned = low > 0  # what is below both is next to 1
+        low, z, high = (-high, -z, -low) if turned else (low, z, high)
+        below, share = mpmath.ncdf(z) - mpmath.ncdf(low), mpmath.ncdf(high) - mpmath.ncdf(low)
+        return (1 - below / share if turned else below / share), mpmath.npdf(z) / share
     df = mpmath.mpf(shape[0])
     w = df / (df + z * z)
     tail, _ = lower_and_density("beta", w, (shape[0] / 2, 0.5))
@@ -61,10 +89,13 @@ def test_a_quantile_has_what_was_asked_for_below_it(name: str) -> None:
         for q, place in zip(PARTS, places):
             if place == 0.0 or np.isinf(place):  # float64 has no number that small, or large
                 continue
-            with mpmath.workdps(60):
+            with mpmath.workdps(500 if name == "truncnorm" else 60):
                 z = mpmath.mpf(float(place))
                 below, density = lower_and_density(name, z, shape)
-                off = abs((below - mpmath.mpf(q)) / (z * density))
+                off = abs((below - mpmath.mpf(q)) / density)
+                # in the middle of a narrow piece a place is one within the piece
+                size = min(1e-2, shape[1] - shape[0]) / 10 if name == "truncnorm" else 0
+                off = off / max(abs(z), size)
             assert off < 1e-13, (shape, q, float(off))
 
 
@@ -76,7 +107,7 @@ def test_a_quantile_from_above_is_that_of_the_rest(name: str) -> None:
         ours = getattr(stats, name)
         np.testing.assert_allclose(ours.isf(parts, *given), ours.ppf(1 - parts, *given), rtol=1e-14)
         tail = ours.sf(ours.isf(np.array([1e-100, 1e-20]), *given), *given)
-        if name != "beta":  # whose end is 1, next to which float64 is coarse
+        if name not in ("beta", "truncnorm"):  # whose ends are next to coarse numbers
             np.testing.assert_allclose(tail, [1e-100, 1e-20], rtol=1e-9)
     want = getattr(scipy.stats, name).ppf(0.3, *FLOATS[name][0], loc=1, scale=3)
     found = getattr(stats, name).ppf(np.float64(0.3), *FLOATS[name][0], loc=1, scale=3)
@@ -111,7 +142,8 @@ def test_quantiles_of_infinite_shapes_are_limits() -> None:
 
 
 SLOPES: dict[str, tuple[float, ...]] = {
-    "gamma": (2.3,), "chi2": (4.0,), "beta": (2.0, 3.5), "t": (4.0,),
+    "gamma": (2.3,), "chi2": (4.0,), "beta": (2.0, 3.5), "t": (4.0,), "gennorm": (1.3,),
+    "truncnorm": (-1.0, 2.0),
 }  # fmt: skip
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from phix import ops
 from phix.primitives import incomplete_gamma as incomplete
 from phix.scipy.distributions import (
@@ -16,15 +14,15 @@ from phix.scipy.distributions import (
     less_exp,
     log_less,
     log_less_exp,
-    widened,
 )
 from phix.scipy.entropies import xlog1py, xlogy
 from phix.scipy.gamma_ratios import remainder
 from phix.scipy.gammas import betaln, gammainc, gammaincc
 from phix.scipy.incomplete_beta import betainc, betainc_above
 from phix.scipy.integrals import ndtri
-from phix.scipy.quantiles import BETA, CHI2, GAMMA, quantiles, t_solved
+from phix.scipy.quantiles import BETA, CHI2, GAMMA, gennorm_solved, quantiles, t_solved
 from phix.scipy.smoothness import in_float64, smooth
+from phix.scipy.truncated_normal import TRUNCNORM, normal_log_density
 
 _LOG_2PI, _LOG_PI = math.log(2 * math.pi), math.log(math.pi)
 
@@ -38,10 +36,6 @@ def _all_above_zero(*shapes: Any) -> Any:
     for s in shapes:
         found = found & (s > 0)
     return found
-
-
-def _normal_log_density(z: Any) -> Any:
-    return -0.5 * (z * z + _LOG_2PI)
 
 
 # -- two-sided ones: what lies above z is what lies below -z --------------------------------------
@@ -130,12 +124,15 @@ def _t_log_density(z: Any, df: Any) -> Any:
     df = ops.where(is_normal, 1.0, df)
     far = _log_of_one_and_square(z / ops.sqrt(df))
     found = -betaln(0.5, 0.5 * df) - 0.5 * (ops.log(df) + (df + 1) * far)
-    return ops.where(is_normal, _normal_log_density(z), found)
+    return ops.where(is_normal, normal_log_density(z), found)
 
 
 def _gennorm_below(z: Any, beta: Any) -> Any:
-    apart = z != 0
-    tail = 0.5 * gammaincc(1 / beta, ops.abs(ops.where(apart, z, 1.0)) ** beta)
+    apart, a = z != 0, 1 / beta
+    power = ops.abs(ops.where(apart, z, 1.0)) ** beta
+    near = power < 1e-17  # where the first term of the series is all
+    tail = gammaincc(a, ops.where(near, 1.0, power))
+    tail = 0.5 * ops.where(near, 1 - ops.abs(z) * ops.exp(-ops.lgamma(1 + a)), tail)
     tail = ops.where(apart, tail, 0.5)
     return ops.where(z < 0, tail, 1 - tail)
 
@@ -176,9 +173,16 @@ _T = quantiles(
     lambda z, df: ops.exp(_t_log_density(z, df)),
     1,
 )
+_GENNORM = quantiles(
+    gennorm_solved,
+    _gennorm_below,
+    lambda z, beta: _gennorm_below(-z, beta),
+    lambda z, beta: ops.exp(_gennorm_log_density(z, beta)),
+    1,
+)
 _MIRRORED = {
     "norm": Row(
-        logpdf=_normal_log_density, cdf=ops.ndtr, logcdf=ops.log_ndtr, ppf=ndtri
+        logpdf=normal_log_density, cdf=ops.ndtr, logcdf=ops.log_ndtr, ppf=ndtri
     ),
     "laplace": Row(
         logpdf=lambda z: -ops.abs(z) - math.log(2), cdf=_laplace_below, ppf=_laplace_quantile,
@@ -198,69 +202,9 @@ _MIRRORED = {
     ),
     "gennorm": Row(
         "beta", valid=_all_above_zero, logpdf=_gennorm_log_density,
-        cdf=_with_slope(_gennorm_below, _gennorm_log_density),
+        cdf=_with_slope(_gennorm_below, _gennorm_log_density), ppf=_GENNORM["ppf"],
     ),
 }  # fmt: skip
-
-
-# -- truncated normal numbers ----------------------------------------------------------------------
-# Places and weights of the rule of Gauss and Legendre with 8 points, of which these are half.
-_PLACES, _WEIGHTS = (v[4:].tolist() for v in np.polynomial.legendre.leggauss(8))
-
-
-def _log_narrow_mass(middle: Any, width: Any) -> Any:
-    """log of what lies in a narrow piece: the integral of exp(-m t - t^2 / 2) about its middle m,
-    times the width and the density there; differences of what lies below would cancel."""
-    half = 0.5 * width
-    mean = sum(
-        0.5 * weight * (ops.exp(-m * t) + ops.exp(m * t)) * ops.exp(-0.5 * t * t)
-        for weight, t, m in ((w, half * p, middle) for w, p in zip(_WEIGHTS, _PLACES))
-    )
-    return _normal_log_density(middle) + ops.log(width) + ops.log(mean)
-
-
-def _log_mass(a: Any, b: Any) -> Any:
-    """log of what lies between a and b, on the side of 0 where it is a difference of tails."""
-    width, middle = b - a, 0.5 * a + 0.5 * b
-    is_narrow = (width > 0) & (width < 1) & (ops.abs(middle) * width < 2)
-    narrow = _log_narrow_mass(ops.where(is_narrow, middle, 0.0), ops.where(is_narrow, width, 1.0))
-    return ops.where(is_narrow, narrow, _log_wide_mass(a, b))
-
-
-def _log_wide_mass(a: Any, b: Any) -> Any:
-    """log of what lies between a and b, as a difference of what lies below."""
-    turned = a > 0
-    low, high = ops.where(turned, -b, a), ops.where(turned, -a, b)
-    tails, is_all = high <= 0, low == -math.inf
-    upper = ops.log_ndtr(ops.where(tails, high, -1.0))
-    lower = ops.log_ndtr(ops.where(tails & ~is_all, low, -2.0))
-    gap = ops.where(is_all, 1.0, upper - lower)
-    one_side = upper + ops.where(is_all, 0.0, log_less(ops.where(gap > 0, gap, 1.0)))
-    one_side = ops.where(gap > 0, one_side, -math.inf)
-    out = ops.ndtr(ops.where(tails, -2.0, low)) + ops.ndtr(ops.where(tails, -2.0, -high))
-    return ops.where(tails, one_side, ops.log1p(-out))
-
-
-def _log_share(a: Any, z: Any, b: Any) -> Any:
-    """log of the part of what lies between a and b that is below z, next to 0 by that above."""
-    whole = _log_mass(a, b)
-    below, above = _log_mass(a, z) - whole, _log_mass(z, b) - whole
-    most = below > -math.log(2)
-    return ops.where(most, log_less(-ops.where(most, above, -1.0)), below)
-
-
-def _truncnorm_middle(a: Any, b: Any) -> Any:
-    low, high = ops.maximum(a, -1e4), ops.minimum(b, 1e4)
-    return ops.stop_gradient(0.5 * low + 0.5 * high)
-
-
-# In float64: what is subtracted is about a^2 / 2, of which float32 keeps too few digits.
-_TRUNCNORM = Row(
-    "a b", lambda a, b: (a, b), _truncnorm_middle, lambda a, b: a < b,
-    logpdf=widened(lambda z, a, b: _normal_log_density(z) - _log_mass(a, b)),
-    logcdf=widened(lambda z, a, b: _log_share(a, z, b)),
-    logsf=widened(lambda z, a, b: _log_share(-b, -z, -a)),
-)  # fmt: skip
 
 
 # -- the others ------------------------------------------------------------------------------------
@@ -362,7 +306,7 @@ _OTHERS = {
         logsf=lambda z, b: -b * ops.log(z), ppf=lambda q, b: ops.exp(-ops.log1p(-q) / b),
         isf=lambda q, b: ops.exp(-ops.log(q) / b),
     ),
-    "truncnorm": _TRUNCNORM,
+    "truncnorm": TRUNCNORM,
     "uniform": Row(
         "", lambda: (0.0, 1.0), logpdf=lambda z: 0 * z, cdf=lambda z: z, sf=lambda z: 1 - z,
         ppf=lambda q: q, isf=lambda q: 1 - q,

@@ -130,6 +130,21 @@ def t_solved(lower: Any, upper: Any, df: Any) -> Any:
     return ops.where(lower < upper, -size, size)
 
 
+def gennorm_solved(lower: Any, upper: Any, beta: Any) -> Any:
+    """+-x^(1 / beta), for the x above which gamma(1 / beta) has twice the smaller part; next to
+    the middle by the first term of its series."""
+    tail, a = ops.minimum(lower, upper), 1 / beta
+    middle = 1 - 2 * tail
+    is_middle = middle <= 0
+    rest = ops.where(is_middle, 0.5, middle)
+    x = _gamma_solved(rest, 2 * ops.where(is_middle, 0.25, tail), a)
+    is_small = x < 1e-17
+    far = ops.where(is_small, 1.0, x) ** a
+    size = ops.where(is_small, rest * ops.exp(ops.lgamma(a + 1)), far)
+    size = ops.where(is_middle, 0.0, size)
+    return ops.where(lower < upper, -size, size)
+
+
 def quantiles(
     solved: Function, below: Function, above: Function, density: Function, shapes: int
 ) -> dict[str, Function]:

@@ -15,6 +15,7 @@ from phix.core.tensor import TensorBase, TensorLike
 from phix.scipy.entropies import floats
 
 _AXIS = INT | NONE
+_POLICY = one_of("propagate", "omit")
 
 
 def with_axis_at(x: Any, source: int, target: int) -> Any:
@@ -79,9 +80,15 @@ class ModeResult(NamedTuple):
     count: Any
 
 
-@takes(axis=_AXIS, keepdims=FLAG)
-def mode(a: TensorLike, axis: int | None = 0, keepdims: bool = False) -> ModeResult:
+@takes(axis=_AXIS, nan_policy=_POLICY, keepdims=FLAG)
+def mode(
+    a: TensorLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
+) -> ModeResult:
     """The most frequent number along an axis, the least of several, and how often it is there.
+
+    All NaNs count as one number, behind the others; nan_policy "omit" leaves them out: of NaNs
+    alone the mode is NaN, 0 times. (No program can raise an error for what it finds, so there is no
+    "raise".)
 
     >>> import phix
     >>> found = phix.scipy.stats.mode([1.0, 3.0, 3.0])
@@ -92,6 +99,8 @@ def mode(a: TensorLike, axis: int | None = 0, keepdims: bool = False) -> ModeRes
     ordered = ops.sort(x, -1)
     below, up_to = _around(ordered, ordered)
     counts = up_to - below
+    if nan_policy == "omit" and dt.is_float(x.dtype):
+        counts = ops.where(ops.isnan(ordered), 0, counts)
     place = ops.argmax(counts, -1, True)
     found = [ops.take_along_axis(v, place, -1) for v in (ordered, counts)]
     if not keepdims:
@@ -102,9 +111,14 @@ def mode(a: TensorLike, axis: int | None = 0, keepdims: bool = False) -> ModeRes
     return ModeResult(*(with_axis_at(v, -1, axis) for v in found))
 
 
-@takes(axis=_AXIS, ddof=INT, keepdims=FLAG)
-def sem(a: TensorLike, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = False) -> Any:
+@takes(axis=_AXIS, ddof=INT, nan_policy=_POLICY, keepdims=FLAG)
+def sem(
+    a: TensorLike, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
     """The standard error of the mean: the standard deviation, over n - ddof, by sqrt(n).
+
+    NaNs make it NaN, or nan_policy "omit" leaves them out; of no more than ddof numbers it is NaN.
 
     >>> import phix
     >>> phix.scipy.stats.sem([1.0, 3.0]).item()
@@ -112,11 +126,28 @@ def sem(a: TensorLike, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = 
     """
     (x,) = floats(a)
     if axis is None or not x.ndim:
-        found = sem(ops.reshape(x, [-1]), 0, ddof)
+        found = sem(ops.reshape(x, [-1]), 0, ddof, nan_policy)
         return ops.reshape(found, [1] * x.ndim) if keepdims else found
     count = x.shape[axis_of(axis, x.ndim)]
     wide = x.astype(dt.accumulator_dtype(x.dtype))
+    if nan_policy == "omit":
+        return _sem_of_numbers(wide, axis, ddof, keepdims).astype(x.dtype)
     away = wide - ops.mean(wide, [axis], True)
     square = ops.sum(away * away, [axis], keepdim=keepdims)
     found = ops.sqrt(square / dm.maximum(count - ddof, 0) / count)  # of too few, nothing is known
     return found.astype(x.dtype)
+
+
+def _sem_of_numbers(x: Any, axis: int, ddof: int, keepdims: bool) -> Any:
+    """That of what is no NaN."""
+    is_number = ~ops.isnan(x)
+    x = ops.where(is_number, x, 0.0)
+    count = ops.sum(ops.cast(is_number, dt.real_dtype(x.dtype)), [axis], keepdim=True)
+    mean = ops.sum(x, [axis], keepdim=True) / ops.maximum(count, 1.0)
+    away = ops.where(is_number, x - mean, 0.0)
+    square = ops.sum(away * away, [axis], keepdim=True)
+    is_enough = count > ddof
+    left = ops.where(is_enough, count - ddof, 1.0)
+    rest = square / left / ops.maximum(count, 1.0)
+    found = ops.where(is_enough, ops.sqrt(ops.where(is_enough, rest, 1.0)), math.nan)
+    return found if keepdims else ops.squeeze(found, [axis])
