@@ -839,6 +839,12 @@ TRAINING: dict[str, Row] = {
         "t": ([0.0, 0.5], "Tensor"), "args": ((), "any"), "*": (None, ""),
         "tfirst": (False, "bool"), "rtol": (1e-3, "any"), "atol": (1e-3, "any"),
         "h0": (0.1, "any"), "hmax": (0.5, "any"), "mxstep": (99, "int")}),
+    "scipy.integrate.solve_ivp": (phix.scipy.integrate.solve_ivp, {
+        "fun": (lambda t, y: -y, "function"), "t_span": ((0.0, 0.5), "any"),
+        "y0": (VECTOR, "Tensor"), "method": ("RK23", "str"), "t_eval": ([0.5], "Tensor"),
+        "dense_output": (False, "bool"), "events": (None, "any"), "vectorized": (False, "bool"),
+        "args": ((), "any"), "*": (None, ""), "first_step": (0.1, "any"), "max_step": (0.5, "any"),
+        "rtol": (1e-3, "any"), "atol": (1e-3, "any")}),
     "scipy.cluster.vq.vq": (phix.scipy.cluster.vq.vq, {
         "obs": (X, "Tensor"), "code_book": (X, "Tensor"), "check_finite": (True, "bool")}),
     "scipy.spatial.transform.Rotation.from_quat": (

@@ -1,5 +1,6 @@
 """Integrals under SciPy's names: of samples, :func:`trapezoid`, :func:`simpson` and
-:func:`cumulative_trapezoid`, and of differential equations, :func:`odeint`."""
+:func:`cumulative_trapezoid`, and of differential equations, :func:`odeint` and
+:func:`solve_ivp`."""
 
 from __future__ import annotations
 
@@ -15,10 +16,13 @@ from phix.core.given import INT, NONE, Kind, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.core.weak import weak_kind
 from phix.linalg.arguments import floating
+from phix.scipy.initial_value_problems import OdeResult, solve_ivp
 from phix.scipy.initial_values import odeint
 from phix.scipy.ranks import with_axis_at
 
-__all__ = ["cumulative_trapezoid", "odeint", "simpson", "trapezoid"]
+__all__ = [
+    "OdeResult", "cumulative_trapezoid", "odeint", "simpson", "solve_ivp", "trapezoid",
+]  # fmt: skip
 __dir__ = face(__all__)
 
 _INITIAL = Kind("0", lambda v: isinstance(v, (int, float)) and v == 0) | NONE

@@ -122,5 +122,6 @@ TRUNCNORM = Row(
     "a b", lambda a, b: (a, b), _truncnorm_middle, lambda a, b: a < b,
     logpdf=widened(lambda z, a, b: normal_log_density(z) - _log_mass(a, b)),
     logcdf=widened(lambda z, a, b: _log_share(a, z, b)),
-    logsf=widened(lambda z, a, b: _log_share(-b, -z, -a)), **_QUANTILES,
+    logsf=widened(lambda z, a, b: _log_share(-b, -z, -a)),
+    ppf=_QUANTILES["ppf"], isf=_QUANTILES["isf"],
 )  # fmt: skip

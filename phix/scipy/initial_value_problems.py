@@ -1,0 +1,268 @@
+"""Ordinary differential equations from a point to start from, over a span: :func:`solve_ivp`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phix import ops
+from phix.api.control_flow import scan, while_loop
+from phix.api.custom import stop_gradient
+from phix.core import dtypes as dt
+from phix.core import pytrees
+from phix.core.conversion import owned_tensor, stacked
+from phix.core.errors import ArgumentError, ConcretizationError, ShapeError
+from phix.core.given import FLAG, FUNCTION, NONE, Kind, one_of, takes
+from phix.core.tensor import TensorBase
+from phix.scipy.initial_values import LENGTH, TOLERANCE, floats_of, slope_like, times_of
+from phix.scipy.runge_kutta import Leaves, Progress, Solver
+from phix.scipy.runge_kutta_formulas import FORMULAS
+
+_CHUNK = 64  # steps that are taken before it is looked whether these were all
+_MOST = 2**31 - 1
+_MESSAGES = (
+    "The end of the interval was reached.",
+    "The steps became shorter than the times have digits for, or y is not finite.",
+)
+_FORMULAS = Kind(
+    f"{one_of(*FORMULAS).says}; the implicit ones, for stiff equations, are not there",
+    one_of(*FORMULAS).holds,
+)
+
+
+class OdeResult(NamedTuple):
+    """What :func:`solve_ivp` gives: a tree of tensors, which ``jit`` and ``vmap`` give back too.
+
+    ``message`` is the text of the status, a list of texts where ``vmap`` made several; while a
+    program is traced there is none.
+
+    >>> import phix
+    >>> found = phix.scipy.integrate.solve_ivp(lambda t, y: y * y, (0.0, 2.0), [1.0], t_eval=[2.0])
+    >>> found.status.item(), found.message[:30]
+    (-1, 'The steps became shorter than ')
+    """
+
+    t: Any  # the times, [k]
+    y: Any  # y at them, [n, k]
+    nfev: Any  # int32: how often the steps asked for dy/dt
+    status: Any  # int32: 0 the end was reached, -1 not
+    success: Any  # bool: whether the status is 0
+
+    @property
+    def message(self) -> Any:
+        """The status in words."""
+        numbers = np.asarray(self.status)
+        texts = np.array(_MESSAGES, object)[-numbers]
+        return texts if numbers.ndim == 0 else texts.tolist()
+
+
+class _Steps(NamedTuple):
+    at: Progress
+    refused: Any  # whether the last step was
+    count: Any  # how many were tried
+
+
+@takes(fun=FUNCTION, method=_FORMULAS, dense_output=FLAG, vectorized=FLAG, rtol=TOLERANCE,
+       atol=TOLERANCE, first_step=LENGTH, max_step=LENGTH,
+       args=Kind("a tuple", lambda v: isinstance(v, tuple)) | NONE)  # fmt: skip
+def solve_ivp(
+    fun: Callable[..., Any],
+    t_span: Any,
+    y0: Any,
+    method: str = "RK45",
+    t_eval: Any = None,
+    dense_output: bool = False,
+    events: None = None,
+    vectorized: bool = False,
+    args: tuple[Any, ...] | None = None,
+    *,
+    first_step: float | None = None,
+    max_step: float | None = math.inf,
+    rtol: float | None = 1e-3,
+    atol: float | None = 1e-6,
+) -> OdeResult:
+    """The solution of dy/dt = fun(t, y, ...) with y(t_span[0]) = y0, up to t_span[1].
+
+    Steps are those of Bogacki and Shampine, "RK23", of Dormand and Prince, "RK45", or of Hairer,
+    Norsett and Wanner's "DOP853", of order 3, 5 and 8, each as long as its error allows, for
+    equations that are not stiff; times between their ends are read off polynomials of order 3, 4
+    and 7. With ``t_eval`` all is loops of phix: it runs inside ``jit``, and under ``vmap``.
+    Derivatives of any order, in both modes, go by y0, by the times and by what ``fun`` uses, as
+    those of :func:`odeint`: they are those of the steps that were taken.
+
+    Args:
+        fun: of the time, y [n] and ``args``, to dy/dt, [n] or a list of its elements.
+        t_span: two times, of which the second may be the earlier one.
+        y0: [n], floats or complex numbers; ints become the default float.
+        method: "RK23", "RK45" or "DOP853".
+        t_eval: the times to give y at, [k], in t_span and in its direction. Without it they are
+            t_span[0] and the ends of the steps. As many as the numbers ask for: this is for calls
+            outside of ``jit`` and ``vmap``.
+        dense_output: a function of the solution, which is not there.
+        events: events, which are not there.
+        vectorized: without effect.
+        args: what else ``fun`` is given.
+        first_step: the length of the first step; found from ``fun`` where None.
+        max_step: the length of the longest.
+        rtol, atol: a step errs by rtol |y| + atol at most, in the root of the mean of squares;
+            rtol is 100 units in the last place of 1 at least.
+
+    Returns:
+        An :class:`OdeResult`. y is NaN at times that could not be reached; without ``t_eval`` these
+        are not there. ``success`` is False, too, if the end was not reached behind all of them.
+
+    Raises:
+        ArgumentError: t_span is no pair, or t_eval not in it or not in order, or dense_output or
+            events are asked for; or t_eval is not given where the numbers are not known.
+        ShapeError: y0 is not [n], t_eval not [k], or fun gives another shape.
+        DTypeError: times are complex, or fun gives complex numbers for a real y.
+
+    >>> import phix
+    >>> found = phix.scipy.integrate.solve_ivp(
+    ...     lambda t, y: -0.5 * y, (0.0, 2.0), [1.0, 2.0], t_eval=[1.0, 2.0], rtol=1e-6)
+    >>> [[round(v, 4) for v in row] for row in found.y.tolist()], found.success.item()
+    ([[0.6065, 0.3679], [1.2131, 0.7358]], True)
+    """
+    if dense_output:
+        raise ArgumentError(
+            "solve_ivp: dense_output asks for a function of the solution, which is not there; give "
+            "the times at which it is wanted as t_eval"
+        )
+    if events is not None:
+        raise ArgumentError(
+            f"solve_ivp: there are no events, found {events!r:.80}; look for them in y, at the "
+            "times t_eval"
+        )
+    start = _start(y0)
+    ends, asked = _span(t_span, start), None
+    if t_eval is not None:
+        asked = times_of(t_eval, [start], "solve_ivp: t_eval")
+        _check_inside(t_eval, t_span)
+        dtype = dt.promote(asked.dtype, ends.dtype)
+        asked, ends = ops.cast(asked, dtype), ops.cast(ends, dtype)
+    times = ends if asked is None else ops.concat([ends[:1], asked, ends[1:]], 0)
+
+    def slope(y: Leaves, t: Any) -> Leaves:
+        found = fun(t, y[0], *(args or ()))
+        if isinstance(found, (list, tuple)):
+            found = stacked(list(found), start.dtype)
+        return [slope_like(found, y[0], "solve_ivp: fun")]
+
+    least = 100 * float(np.finfo(start.dtype).eps)
+    relative, absolute = (
+        1e-3 if rtol is None else float(rtol),
+        1e-6 if atol is None else float(atol),
+    )
+    formula = FORMULAS[method]
+    solver = _Integrator(slope, times, max(relative, least), absolute, max_step, _MOST, formula)
+    if asked is None:
+        return solver.by_steps(start, first_step)
+    return solver.at_times(start, first_step, asked)
+
+
+# -- what is given ---------------------------------------------------------------------------------
+def _start(y0: Any) -> Any:
+    y = floats_of(y0, "solve_ivp")
+    if y.ndim != 1:
+        raise ShapeError(f"solve_ivp: y0 must be [n], found {y.meta}; write y0.reshape([-1])")
+    return y
+
+
+def _span(t_span: Any, start: Any) -> Any:
+    is_pair = isinstance(t_span, (tuple, list)) and len(t_span) == 2
+    if not is_pair and getattr(t_span, "shape", None) not in ((2,), [2]):
+        raise ArgumentError(
+            f"solve_ivp: t_span must be (t0, t1), two times, found {t_span!r:.80}; the times to "
+            "give y at are t_eval"
+        )
+    return times_of(t_span, [start], "solve_ivp: t_span")
+
+
+def _numbers(x: Any) -> Any:
+    """What is known of times without a tensor, in an array."""
+    if isinstance(x, (list, tuple)) and not any(isinstance(v, TensorBase) for v in x):
+        return np.asarray(x, np.float64)
+    return x.astype(np.float64) if isinstance(x, np.ndarray) else None
+
+
+def _check_inside(t_eval: Any, t_span: Any) -> None:
+    times, ends = _numbers(t_eval), _numbers(t_span)
+    if times is None or ends is None or times.ndim != 1:
+        return
+    low, high = sorted(ends.tolist())
+    steps = np.diff(times) * (1 if ends[1] >= ends[0] else -1)
+    if not (((times >= low) & (times <= high)).all() and (steps >= 0).all()):
+        raise ArgumentError(
+            f"solve_ivp: t_eval must lie in t_span {tuple(ends.tolist())} and go in its direction, "
+            f"found {times.tolist()!s:.80}; sort it, or widen t_span"
+        )
+
+
+# -- the steps -------------------------------------------------------------------------------------
+class _Integrator(Solver):
+    """Steps from the first of two times, or more, to the last."""
+
+    def at_times(self, y: Any, h0: Any, asked: Any) -> OdeResult:
+        """y at times in between."""
+
+        def reach(steps: _Steps, time: Any) -> tuple[_Steps, Leaves]:
+            fixed = stop_gradient(time)
+            steps = while_loop(lambda s: self.is_before(s.at, fixed), self._next, steps)
+            return steps, self.at(steps.at, time)
+
+        steps, found = scan(reach, self._begun(y, h0), self.times[1:])
+        (whole,) = self.checked([y], found)
+        return self._result(steps, asked, whole[1:-1], h0)
+
+    def by_steps(self, y: Any, h0: Any) -> OdeResult:
+        """y at the ends of all steps."""
+
+        def step(steps: _Steps, _: Any) -> tuple[_Steps, Any]:
+            goes_on = self.is_before(steps.at, self.end)
+            after = _chosen(goes_on, self._next(steps), steps)
+            is_new = goes_on & (after.at.time != steps.at.time)
+            return after, (after.at.time, after.at.y[0], is_new)
+
+        times, ys, steps = [self.begin], [ops.unsqueeze(y, [0])], self._begun(y, h0)
+        while _known(self.is_before(steps.at, self.end)):
+            steps, (time, found, is_new) = scan(step, steps, None, length=_CHUNK)
+            places = np.nonzero(_known(is_new))[0]
+            times += [time[i] + self.shift for i in places.tolist()]
+            ys.append(ops.gather(found, owned_tensor(places), 0))
+        return self._result(steps, ops.stack(times), ops.concat(ys, 0), h0)
+
+    def _begun(self, y: Any, h0: Any) -> _Steps:
+        none = ops.full((), 0, dt.int32)
+        return _Steps(self.begun([y], h0), ops.full((), False, dt.bool_), none)
+
+    def _next(self, steps: _Steps) -> _Steps:
+        """One step more; after one that was refused the next one is not longer than it is."""
+        after = self.step(steps.at)
+        refused = after.time == steps.at.time
+        held = steps.refused & ~refused
+        length = ops.where(held, ops.minimum(after.length, ops.abs(after.taken)), after.length)
+        return _Steps(after._replace(length=length), refused, steps.count + 1)
+
+    def _result(self, steps: _Steps, times: Any, ys: Any, h0: Any) -> OdeResult:
+        success = steps.at.time == self.end
+        status = ops.cast(ops.where(success, 0, -1), dt.int32)
+        asked = len(self.formula.a) * steps.count + (1 if h0 else 2)
+        return OdeResult(times, ops.transpose(ys, [1, 0]), asked, status, success)
+
+
+def _chosen(which: Any, a: Any, b: Any) -> Any:
+    return pytrees.map(lambda x, y: ops.where(which, x, y), a, b)
+
+
+def _known(x: Any) -> Any:
+    """The numbers of a tensor, as an array."""
+    try:
+        return np.asarray(x.numpy())
+    except ConcretizationError:
+        raise ArgumentError(
+            "solve_ivp: the number of steps depends on the numbers, which are not known while a "
+            "program is traced; give the times at which y is wanted as t_eval"
+        ) from None
