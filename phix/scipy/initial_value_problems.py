@@ -18,6 +18,7 @@ from phix.core.errors import ArgumentError, ConcretizationError, ShapeError
 from phix.core.given import FLAG, FUNCTION, NONE, Kind, one_of, takes
 from phix.core.tensor import TensorBase
 from phix.scipy.initial_values import LENGTH, TOLERANCE, floats_of, slope_like, times_of
+from phix.scipy.matrix_systems import alike
 from phix.scipy.runge_kutta import Leaves, Progress, Solver
 from phix.scipy.runge_kutta_formulas import FORMULAS
 
@@ -69,29 +70,18 @@ class _Steps(NamedTuple):
        atol=TOLERANCE, first_step=LENGTH, max_step=LENGTH,
        args=Kind("a tuple", lambda v: isinstance(v, tuple)) | NONE)  # fmt: skip
 def solve_ivp(
-    fun: Callable[..., Any],
-    t_span: Any,
-    y0: Any,
-    method: str = "RK45",
-    t_eval: Any = None,
-    dense_output: bool = False,
-    events: None = None,
-    vectorized: bool = False,
-    args: tuple[Any, ...] | None = None,
-    *,
-    first_step: float | None = None,
-    max_step: float | None = math.inf,
-    rtol: float | None = 1e-3,
-    atol: float | None = 1e-6,
-) -> OdeResult:
+    fun: Callable[..., Any], t_span: Any, y0: Any, method: str = "RK45", t_eval: Any = None,
+    dense_output: bool = False, events: None = None, vectorized: bool = False,
+    args: tuple[Any, ...] | None = None, *, first_step: float | None = None,
+    max_step: float | None = math.inf, rtol: float | None = 1e-3, atol: float | None = 1e-6,
+) -> OdeResult:  # fmt: skip
     """The solution of dy/dt = fun(t, y, ...) with y(t_span[0]) = y0, up to t_span[1].
 
     Steps are those of Bogacki and Shampine, "RK23", of Dormand and Prince, "RK45", or of Hairer,
-    Norsett and Wanner's "DOP853", of order 3, 5 and 8, each as long as its error allows, for
-    equations that are not stiff; times between their ends are read off polynomials of order 3, 4
-    and 7. With ``t_eval`` all is loops of phix: it runs inside ``jit``, and under ``vmap``.
-    Derivatives of any order, in both modes, go by y0, by the times and by what ``fun`` uses, as
-    those of :func:`odeint`: they are those of the steps that were taken.
+    Norsett and Wanner's "DOP853", of order 3, 5 and 8, as long as their error allows, for equations
+    that are not stiff; times between are read off polynomials of order 3, 4 and 7. With ``t_eval``
+    all is loops of phix: it runs inside ``jit`` and under ``vmap``. Derivatives of any order, by
+    y0, the times and what ``fun`` uses, are those of the steps that were taken, as of ``odeint``.
 
     Args:
         fun: of the time, y [n] and ``args``, to dy/dt, [n] or a list of its elements.
@@ -99,10 +89,9 @@ def solve_ivp(
         y0: [n], floats or complex numbers; ints become the default float.
         method: "RK23", "RK45" or "DOP853".
         t_eval: the times to give y at, [k], in t_span and in its direction. Without it they are
-            t_span[0] and the ends of the steps. As many as the numbers ask for: this is for calls
-            outside of ``jit`` and ``vmap``.
-        dense_output: a function of the solution, which is not there.
-        events: events, which are not there.
+            t_span[0] and the ends of the steps, of which no program knows the number: that is for
+            calls outside of ``jit`` and ``vmap``.
+        dense_output, events: a function of the solution, and events, which are not there.
         vectorized: without effect.
         args: what else ``fun`` is given.
         first_step: the length of the first step; found from ``fun`` where None.
@@ -111,12 +100,11 @@ def solve_ivp(
             rtol is 100 units in the last place of 1 at least.
 
     Returns:
-        An :class:`OdeResult`. y is NaN at times that could not be reached; without ``t_eval`` these
-        are not there. ``success`` is False, too, if the end was not reached behind all of them.
+        An :class:`OdeResult`. y is NaN at times that could not be reached.
 
     Raises:
-        ArgumentError: t_span is no pair, or t_eval not in it or not in order, or dense_output or
-            events are asked for; or t_eval is not given where the numbers are not known.
+        ArgumentError: t_span is no pair, t_eval not in it or in no order, or not given in a
+            program; or what is not there is asked for.
         ShapeError: y0 is not [n], t_eval not [k], or fun gives another shape.
         DTypeError: times are complex, or fun gives complex numbers for a real y.
 
@@ -126,6 +114,20 @@ def solve_ivp(
     >>> [[round(v, 4) for v in row] for row in found.y.tolist()], found.success.item()
     ([[0.6065, 0.3679], [1.2131, 0.7358]], True)
     """
+    _refuse(dense_output, events)
+    start = _start(y0)
+    times, asked = _times(t_span, t_eval, start)
+    relative = max(1e-3 if rtol is None else float(rtol), 100 * float(np.finfo(start.dtype).eps))
+    absolute = 1e-6 if atol is None else float(atol)
+    slope = _slope(fun, args or (), start)
+    solver = _Integrator(slope, times, relative, absolute, max_step, _MOST, FORMULAS[method])
+    if asked is None:
+        return solver.by_steps(start, first_step)
+    return solver.at_times(start, first_step, asked)
+
+
+# -- what is given ---------------------------------------------------------------------------------
+def _refuse(dense_output: bool, events: Any) -> None:
     if dense_output:
         raise ArgumentError(
             "solve_ivp: dense_output asks for a function of the solution, which is not there; give "
@@ -136,34 +138,29 @@ def solve_ivp(
             f"solve_ivp: there are no events, found {events!r:.80}; look for them in y, at the "
             "times t_eval"
         )
-    start = _start(y0)
-    ends, asked = _span(t_span, start), None
-    if t_eval is not None:
-        asked = times_of(t_eval, [start], "solve_ivp: t_eval")
-        _check_inside(t_eval, t_span)
-        dtype = dt.promote(asked.dtype, ends.dtype)
-        asked, ends = ops.cast(asked, dtype), ops.cast(ends, dtype)
-    times = ends if asked is None else ops.concat([ends[:1], asked, ends[1:]], 0)
 
+
+def _slope(fun: Callable[..., Any], args: Any, start: Any) -> Callable[[Leaves, Any], Leaves]:
     def slope(y: Leaves, t: Any) -> Leaves:
-        found = fun(t, y[0], *(args or ()))
+        found = fun(t, y[0], *args)
         if isinstance(found, (list, tuple)):
             found = stacked(list(found), start.dtype)
         return [slope_like(found, y[0], "solve_ivp: fun")]
 
-    least = 100 * float(np.finfo(start.dtype).eps)
-    relative, absolute = (
-        1e-3 if rtol is None else float(rtol),
-        1e-6 if atol is None else float(atol),
-    )
-    formula = FORMULAS[method]
-    solver = _Integrator(slope, times, max(relative, least), absolute, max_step, _MOST, formula)
-    if asked is None:
-        return solver.by_steps(start, first_step)
-    return solver.at_times(start, first_step, asked)
+    return slope
 
 
-# -- what is given ---------------------------------------------------------------------------------
+def _times(t_span: Any, t_eval: Any, start: Any) -> tuple[Any, Any]:
+    """All times that the steps come by, and those that are asked for."""
+    ends = _span(t_span, start)
+    if t_eval is None:
+        return ends, None
+    asked = times_of(t_eval, [start], "solve_ivp: t_eval")
+    _check_inside(t_eval, t_span)
+    asked, ends = alike(asked, ends)
+    return ops.concat([ends[:1], asked, ends[1:]], 0), asked
+
+
 def _start(y0: Any) -> Any:
     y = floats_of(y0, "solve_ivp")
     if y.ndim != 1:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from phix import ops
-from phix.api.batching import vmap
 from phix.api.control_flow import fori_loop
 from phix.api.implicit import custom_linear_solve
 from phix.core import dims as dm
@@ -16,7 +15,7 @@ from phix.core.given import NONE, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.linalg.arguments import matrices
 from phix.primitives.pointwise import broadcast_shapes
-from phix.scipy.matrix_systems import adjoint, square
+from phix.scipy.matrix_systems import adjoint, of_each, square
 
 
 def _alike(*given: Any) -> list[Any]:
@@ -47,11 +46,8 @@ def _solved(apply: Callable[..., Any], columns: Callable[..., Any], *given: Any)
         return q
 
     def solve(a: Any, b: Any, q: Any) -> Any:
-        one = columns
-        for _ in range(q.ndim - 2):
-            one = vmap(one)
         dtype = dt.complex_dtype(q.dtype)
-        found = one(*[ops.cast(x, dtype) for x in (a, b, q)])
+        found = of_each(columns, *[ops.cast(x, dtype) for x in (a, b, q)])
         return found if dt.is_complex(q.dtype) else ops.real(found)
 
     return custom_linear_solve(

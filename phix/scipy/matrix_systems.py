@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from phix import ops
+from phix.api.batching import vmap
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError
 from phix.core.expectations import expect_dims
@@ -27,6 +29,13 @@ def alike(a: Any, b: Any) -> tuple[Any, Any]:
     """Both in the dtype that they have together."""
     dtype = dt.promote(a.dtype, b.dtype)
     return ops.cast(a, dtype), ops.cast(b, dtype)
+
+
+def of_each(function: Callable[..., Any], *matrices: Any) -> Any:
+    """A function of matrices, of each of a batch, with the same axes in front."""
+    for _ in range(matrices[0].ndim - 2):
+        function = vmap(function)
+    return function(*matrices)
 
 
 def _columns(b: Any) -> tuple[Any, bool]:

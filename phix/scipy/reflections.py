@@ -4,24 +4,15 @@ signs that LAPACK has."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from phix import ops
-from phix.api.batching import vmap
 from phix.api.control_flow import fori_loop
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.given import FLAG, takes
 from phix.core.tensor import Tensor, TensorLike
-from phix.scipy.matrix_systems import square
-
-
-def _of_each(function: Callable[[Any], Any], a: Any) -> Any:
-    """A function of one matrix, of each of a batch."""
-    for _ in range(a.ndim - 2):
-        function = vmap(function)
-    return function(a)
+from phix.scipy.matrix_systems import of_each, square
 
 
 def _places(count: Any) -> Any:
@@ -103,7 +94,7 @@ def hessenberg(
     if isinstance(size, int) and size <= 2:
         h, q = matrix, ops.expand(ops.eye(size, size, matrix.dtype), matrix.shape)
     else:
-        h, q = _of_each(_hessenberg, matrix)
+        h, q = of_each(_hessenberg, matrix)
     return (h, q) if calc_q else h
 
 
@@ -129,7 +120,7 @@ def pivoted(a: Any) -> tuple[Any, Any]:
     if any(map(dm.is_zero, a.meta.dims)):
         order = ops.expand(_places(a.shape[-1]), (*a.shape[:-2], a.shape[-1]))
         return a, ops.cast(order, dt.int32)
-    order = _of_each(_pivots, ops.stop_gradient(a))
+    order = of_each(_pivots, ops.stop_gradient(a))
     places = ops.expand(ops.unsqueeze(order, [-2]), a.shape)
     return ops.take_along_axis(a, places, a.ndim - 1), ops.cast(order, dt.int32)
 

@@ -11,10 +11,11 @@ import numpy as np
 
 from phix import ops
 from phix.api.control_flow import scan, while_loop
-from phix.api.custom import custom_jvp, stop_gradient
+from phix.api.custom import stop_gradient
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.scipy.runge_kutta_formulas import RK45, Formula
+from phix.scipy.smoothness import like
 
 # The length of a step is changed by so much at most, and aims a little below the tolerance.
 _LEAST_FACTOR, _MOST_FACTOR, _SAFETY = 0.2, 10.0, 0.9
@@ -106,8 +107,8 @@ class Solver:
         error = self._error(h, slopes, at.y, y)
         good = error <= 1
         # a step that is given up may have left where the equation holds, and have no derivative
-        like = self._stages(at.y, at.slope, at.time + self.shift, ops.where(good, h, 0.0))
-        slopes, y = pytrees.map(_like, (slopes, y), like)
+        again = self._stages(at.y, at.slope, at.time + self.shift, ops.where(good, h, 0.0))
+        slopes, y = pytrees.map(like, (slopes, y), again)
         curve = _curve(h, slopes, at.y, y, self.formula)
         new = Progress(after, y, slopes[len(self.formula.a)], length, at.time, h, curve, at.tried)
         kept = pytrees.map(lambda a, b: ops.where(good, a, b), new, at)
@@ -170,17 +171,6 @@ class Solver:
         second = ops.where(flat, ops.maximum(1e-6, 1e-3 * first), second)
         found = ops.minimum(100 * first, second)
         return stop_gradient(ops.where(found > 0, found, first))
-
-
-@custom_jvp
-def _like(value: Any, other: Any) -> Any:
-    """A value, with the derivatives of another one that it is."""
-    return value
-
-
-@_like.defjvp
-def _(primals: Any, tangents: Any) -> Any:
-    return _like(*primals), tangents[1]
 
 
 def _stepped(y: Leaves, h: Any, weights: tuple[float, ...], slopes: list[Leaves]) -> Leaves:

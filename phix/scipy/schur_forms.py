@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.api.batching import vmap
 from phix.api.control_flow import fori_loop
-from phix.api.custom import custom_jvp, custom_vjp, stop_gradient
+from phix.api.custom import custom_vjp, stop_gradient
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
@@ -18,7 +17,8 @@ from phix.core.errors import ArgumentError, DifferentiationError
 from phix.core.expectations import expect_dims
 from phix.core.given import FLAG, FUNCTION, one_of, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
-from phix.scipy.matrix_systems import adjoint, alike, square
+from phix.scipy.matrix_systems import adjoint, alike, of_each, square
+from phix.scipy.smoothness import like
 
 
 # -- factors --------------------------------------------------------------------------------------
@@ -84,13 +84,6 @@ def _complex(a: Any) -> Any:
     return ops.cast(a, dt.complex_dtype(a.dtype))
 
 
-def _of_each(function: Callable[..., Any], *matrices: Any) -> Any:
-    """A function of matrices, of each of a batch."""
-    for _ in range(matrices[0].ndim - 2):
-        function = vmap(function)
-    return function(*matrices)
-
-
 @takes(check_finite=FLAG)
 def rsf2csf(T: TensorLike, Z: TensorLike, check_finite: bool = True) -> tuple[Tensor, Tensor]:
     """Complex Schur factors of real ones: T becomes a triangle.
@@ -117,7 +110,7 @@ def rsf2csf(T: TensorLike, Z: TensorLike, check_finite: bool = True) -> tuple[Te
     t, z = alike(square(T, "T"), square(Z, "Z"))
     refusal = f"rsf2csf: T and Z must have the same dims, found {t.meta} and {z.meta}"
     t, z = _complex(t), _complex(expect_dims(z, refusal, t.meta.dims))
-    return _of_each(_triangle, t, z)
+    return of_each(_triangle, t, z)
 
 
 def _triangle(t: Any, z: Any) -> Any:
@@ -197,20 +190,9 @@ def funm(A: TensorLike, func: Callable[[Any], Any], disp: bool = True) -> Any:
 
     if any(map(dm.is_zero, matrix.meta.dims)):
         return matrix if disp else (matrix, ops.real(ops.sum(matrix, [-2, -1])))
-    found, error = _of_each(lambda a: _by_columns(values, a), stop_gradient(matrix))
-    found = _like(found, _of_each(lambda a: _by_vectors(values, a), matrix))
+    found, error = of_each(lambda a: _by_columns(values, a), stop_gradient(matrix))
+    found = like(found, of_each(lambda a: _by_vectors(values, a), matrix))
     return found if disp else (found, error)
-
-
-@custom_jvp
-def _like(value: Any, other: Any) -> Any:
-    """A value, with the derivatives of another one that it is."""
-    return value
-
-
-@_like.defjvp
-def _(primals: Any, tangents: Any) -> Any:
-    return _like(*primals), tangents[1]
 
 
 def _by_vectors(values: Callable[[Any], Any], a: Any) -> Any:

@@ -77,3 +77,14 @@ def in_float64(function: Function, *values: Any) -> Any:
     if whole is not None:  # a single value goes to the place of the others
         wide = [ops.expand(v, dims) if v.meta.dims else ops.full_like(whole, v) for v in wide]
     return ops.cast(function(*wide), own[0].dtype)
+
+
+@custom_jvp
+def like(value: Any, other: Any) -> Any:
+    """A value, with the derivatives of another one that it is."""
+    return value
+
+
+@like.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    return like(*primals), tangents[1]
