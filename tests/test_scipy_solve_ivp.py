@@ -135,6 +135,16 @@ def test_gradients_by_parameters_are_those_of_scipys_differences(name: str) -> N
     assert found.item() == pytest.approx(wanted, rel=1e-5)
 
 
+def test_each_element_may_have_a_tolerance_of_its_own() -> None:
+    more: Any = {"t_eval": [3.0], "rtol": 1e-6}
+    wanted = scipy.integrate.solve_ivp(van_der_pol, (0.0, 3.0), START, atol=[1e-3, 1e-9], **more)
+    run = phix.jit(lambda atol: solve_ivp(van_der_pol, (0.0, 3.0), START, atol=atol, **more))
+    for atol in (np.array([1e-3, 1e-9]), [1e-3, 1e-9]):
+        for found in (run(atol), solve_ivp(van_der_pol, (0.0, 3.0), START, atol=atol, **more)):
+            assert found.nfev.item() == wanted.nfev
+            np.testing.assert_allclose(found.y, wanted.y, rtol=1e-6)
+
+
 def test_lanes_take_steps_of_their_own() -> None:
     def solved(mu: Any) -> Any:
         return solve_ivp(van_der_pol, (0.0, 3.0), START, "DOP853", [1.0, 3.0], args=(mu,), **CLOSE)
@@ -205,6 +215,8 @@ def test_formulas_have_their_orders(method: str) -> None:
         ({"t_eval": [1.0, 0.5]}, ArgumentError, "must ascend|go in its direction"),
         ({"t_eval": [[1.0]]}, ShapeError, "t_eval must be the times"),
         ({"t_eval": np.array([1j])}, DTypeError, "real"),
+        ({"atol": [1e-3] * 3}, ShapeError, "atol must be a number, or as y0"),
+        ({"atol": "small"}, ArgumentError, "one for each element of y0"),
         ({"rtol": -1.0}, ArgumentError, "rtol must be a number from 0"),
         ({"t_span": (0.0, 1.0, 2.0)}, ArgumentError, "t_span must be"),
         ({"t_span": 1.0}, ArgumentError, "t_span must be"),

@@ -14,7 +14,8 @@ from phix.api.custom import stop_gradient
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor, stacked
-from phix.core.errors import ArgumentError, ConcretizationError, ShapeError
+from phix.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
+from phix.core.expectations import expect_dims
 from phix.core.given import FLAG, FUNCTION, NONE, Kind, one_of, takes
 from phix.core.tensor import TensorBase
 from phix.scipy.initial_values import LENGTH, TOLERANCE, floats_of, slope_like, times_of
@@ -31,6 +32,11 @@ _MESSAGES = (
 _FORMULAS = Kind(
     f"{one_of(*FORMULAS).says}; the implicit ones, for stiff equations, are not there",
     one_of(*FORMULAS).holds,
+)
+
+_TOLERANCES = Kind(
+    f"{TOLERANCE.says}, or one for each element of y0",
+    lambda v: TOLERANCE.holds(v) or isinstance(v, (list, tuple, np.ndarray, TensorBase)),
 )
 
 
@@ -67,13 +73,13 @@ class _Steps(NamedTuple):
 
 
 @takes(fun=FUNCTION, method=_FORMULAS, dense_output=FLAG, vectorized=FLAG, rtol=TOLERANCE,
-       atol=TOLERANCE, first_step=LENGTH, max_step=LENGTH,
+       atol=_TOLERANCES, first_step=LENGTH, max_step=LENGTH,
        args=Kind("a tuple", lambda v: isinstance(v, tuple)) | NONE)  # fmt: skip
 def solve_ivp(
     fun: Callable[..., Any], t_span: Any, y0: Any, method: str = "RK45", t_eval: Any = None,
     dense_output: bool = False, events: None = None, vectorized: bool = False,
     args: tuple[Any, ...] | None = None, *, first_step: float | None = None,
-    max_step: float | None = math.inf, rtol: float | None = 1e-3, atol: float | None = 1e-6,
+    max_step: float | None = math.inf, rtol: float | None = 1e-3, atol: Any = 1e-6,
 ) -> OdeResult:  # fmt: skip
     """The solution of dy/dt = fun(t, y, ...) with y(t_span[0]) = y0, up to t_span[1].
 
@@ -97,7 +103,7 @@ def solve_ivp(
         first_step: the length of the first step; found from ``fun`` where None.
         max_step: the length of the longest.
         rtol, atol: a step errs by rtol |y| + atol at most, in the root of the mean of squares;
-            rtol is 100 units in the last place of 1 at least.
+            rtol is 100 units in the last place of 1 at least, and atol may be [n].
 
     Returns:
         An :class:`OdeResult`. y is NaN at times that could not be reached.
@@ -118,7 +124,7 @@ def solve_ivp(
     start = _start(y0)
     times, asked = _times(t_span, t_eval, start)
     relative = max(1e-3 if rtol is None else float(rtol), 100 * float(np.finfo(start.dtype).eps))
-    absolute = 1e-6 if atol is None else float(atol)
+    absolute = _absolute(atol, start)
     slope = _slope(fun, args or (), start)
     solver = _Integrator(slope, times, relative, absolute, max_step, _MOST, FORMULAS[method])
     if asked is None:
@@ -138,6 +144,17 @@ def _refuse(dense_output: bool, events: Any) -> None:
             f"solve_ivp: there are no events, found {events!r:.80}; look for them in y, at the "
             "times t_eval"
         )
+
+
+def _absolute(atol: Any, start: Any) -> Any:
+    if atol is None or isinstance(atol, (int, float, np.number)):
+        return 1e-6 if atol is None else float(atol)
+    found = atol if isinstance(atol, TensorBase) else owned_tensor(atol)
+    if dt.is_complex(found.dtype):
+        raise DTypeError(f"solve_ivp: atol must be real numbers, found {found.meta}")
+    found = stop_gradient(ops.cast(found, dt.real_dtype(start.dtype)))
+    refusal = f"solve_ivp: atol must be a number, or as y0, {start.meta}, found {found.meta}"
+    return found if not found.ndim else expect_dims(found, refusal, start.meta.dims)
 
 
 def _slope(fun: Callable[..., Any], args: Any, start: Any) -> Callable[[Leaves, Any], Leaves]:

@@ -42,7 +42,7 @@ class Solver:
     """Steps that go through all times, and y at each."""
 
     def __init__(
-        self, slope: Callable[[Leaves, Any], Leaves], times: Any, rtol: float, atol: float,
+        self, slope: Callable[[Leaves, Any], Leaves], times: Any, rtol: float, atol: Any,
         hmax: Any, mxstep: int, formula: Formula = RK45,
     ) -> None:  # fmt: skip
         self.formula = formula
