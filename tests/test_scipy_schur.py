@@ -11,7 +11,7 @@ import scipy.linalg
 
 import phix
 from phix import ops
-from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.errors import ArgumentError, ShapeError
 from phix.scipy import linalg
 
 pytestmark = pytest.mark.unoptimised
@@ -88,6 +88,45 @@ def test_a_block_with_real_eigenvalues_is_turned_too() -> None:
     found, z = linalg.rsf2csf(t, np.eye(3))
     near(z @ found @ adjoint(z), t)
     near(np.tril(found, -1), np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("kind", ["complex", "real to complex", "real"])
+def test_slopes_of_schur_factors_are_those_of_differences(kind: str) -> None:
+    """Of what no phases of Z change."""
+    a, way = (drawn(4, 4, is_complex=kind == "complex") for _ in range(2))
+    if kind == "real":  # with real eigenvalues
+        a = np.diag(np.arange(1.0, 5.0)) + 0.1 * a
+    output, weights, step = kind.rpartition(" ")[2], drawn(2, 4, 4), 1e-5
+
+    def f(a: Any) -> Any:
+        t, z = linalg.schur(a, output)
+        sizes = zip(weights, (ops.triu(t), z))  # where numbers are 0 a size has no slope
+        return sum((w * ops.square(ops.abs(x))).sum() for w, x in sizes)
+
+    def slope(a: Any) -> Any:
+        return ops.real(ops.conj(phix.grad(f)(a)) * way).sum()
+
+    ahead, behind = a + step * way, a - step * way
+    wanted = (f(ahead) - f(behind)).item() / (2 * step)
+    assert phix.jit(slope)(a).item() == pytest.approx(wanted, rel=1e-5)
+    assert phix.jvp(f, (a,), (way,))[1].item() == pytest.approx(wanted, rel=1e-5)
+    second = (slope(ahead) - slope(behind)).item() / (2 * step)
+    assert phix.jvp(slope, (a,), (way,))[1].item() == pytest.approx(second, rel=1e-4)
+
+
+def test_where_schur_factors_have_no_slopes_and_in_lanes() -> None:
+    def squares(a: Any) -> Any:  # those of a
+        return ops.square(ops.abs(linalg.schur(a, "complex")[0])).sum()
+
+    a = drawn(3, 4, 4)
+    near(phix.vmap(phix.grad(squares))(a), 2 * a)
+    of_any = phix.jit(phix.grad(squares), input_spec=[phix.spec(["n", "n"], "float64")])
+    for n in (1, 4):
+        near(of_any(a[0, :n, :n]), 2 * a[0, :n, :n])
+    first = phix.grad(lambda a: linalg.schur(a)[0].sum())
+    assert first(np.zeros((0, 0))).shape == (0, 0)
+    assert np.isnan(first(np.array([[0.0, 1.0], [-1.0, 0.0]]))).all()
+    assert np.isnan(first(np.eye(3))).all()
 
 
 # -- equations ------------------------------------------------------------------------------------
@@ -243,10 +282,6 @@ def test_functions_of_unknown_sizes_and_lanes() -> None:
         (lambda: linalg.schur(drawn(2, 2), "upper"), ArgumentError, "output must be one of"),
         (lambda: linalg.schur(drawn(2, 2), sort="lhp"), ArgumentError, "order of the eigenvalues"),
         (lambda: linalg.rsf2csf(drawn(2, 2), drawn(3, 3)), ShapeError, "must have the same dims"),
-        (lambda: phix.grad(lambda a: linalg.schur(a)[0].sum())(drawn(2, 2)),
-         DifferentiationError, "no derivatives of Schur factors"),
-        (lambda: phix.jvp(lambda a: linalg.schur(a)[1], (drawn(2, 2),), (drawn(2, 2),)),
-         DifferentiationError, "write schur"),
         (lambda: linalg.solve_sylvester(drawn(2, 2), drawn(3, 3), drawn(3, 2)),
          ShapeError, r"q must be \[..., 2, 3\] for a"),
         (lambda: linalg.solve_sylvester(drawn(2, 3), drawn(3, 3), drawn(3, 2)), ShapeError,

@@ -9,11 +9,12 @@ import numpy as np
 
 from phix import ops
 from phix.api.control_flow import fori_loop
-from phix.api.custom import custom_vjp, stop_gradient
+from phix.api.custom import custom_jvp, stop_gradient
+from phix.api.implicit import custom_linear_solve
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
-from phix.core.errors import ArgumentError, DifferentiationError
+from phix.core.errors import ArgumentError
 from phix.core.expectations import expect_dims
 from phix.core.given import FLAG, FUNCTION, one_of, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
@@ -22,21 +23,70 @@ from phix.scipy.smoothness import like
 
 
 # -- factors --------------------------------------------------------------------------------------
-@custom_vjp
+@custom_jvp
 def factors(a: Any) -> Any:
     """T and Z."""
     return tuple(ops.schur(a))
 
 
-def _refused(residuals: Any, cotangents: Any) -> Any:
-    raise DifferentiationError(
-        "schur: there are no derivatives of Schur factors; the eigenvalues have some by eigvals, "
-        "and so do expm, sqrtm, funm, solve_sylvester and the solve_..._lyapunov; of factors that "
-        "count as constants write schur(phix.stop_gradient(a))"
+@factors.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    found = factors(*primals)
+    if any(map(dm.is_zero, found[0].meta.dims)):
+        return found, tangents * 2
+    return found, of_each(_tangents, *found, tangents[0])
+
+
+def _tangents(t: Any, z: Any, way: Any) -> tuple[Any, Any]:
+    """How the factors move: with Z the skew X = Z^H dZ, that is 0 on the diagonal, for which
+    M = Z^H dA Z = dT + X T - T X has no part below it that is not that of X T - T X."""
+    turned_way = ops.matmul(ops.matmul(adjoint(z), way), z)
+
+    def apply(x: Any) -> Any:
+        low = ops.tril(x, -1)
+        return ops.tril(ops.matmul(low, t) - ops.matmul(t, low), -1) + ops.triu(x)
+
+    low = custom_linear_solve(
+        apply, ops.tril(turned_way, -1), lambda _, g: _solved(t, g), lambda _, g: _solved_back(t, g)
     )
+    if not dt.is_complex(t.dtype):  # where blocks are on the diagonal there is more to solve
+        is_bare = ops.all(ops.diagonal(t, -1) == 0)
+        low = ops.where(is_bare, low, float("nan"))
+    turn = low - adjoint(low)
+    inner = turned_way - ops.matmul(turn, t) + ops.matmul(t, turn)
+    return ops.triu(inner), ops.matmul(z, turn)
 
 
-factors.defvjp(lambda a: (factors(a), None), _refused)
+def _solved(t: Any, g: Any) -> Any:
+    """The x below the diagonal with x t - t x = g there, from the first column to the last."""
+    n = t.shape[0]
+    places, eye = ops.arange(0, n, 1, dt.int64), ops.eye(n, n, t.dtype)
+
+    def step(k: Any, x: Any) -> Any:
+        below = places > k
+        right = ops.where(below, g[:, k] - ops.matmul(x, t[:, k]), 0.0)
+        left = ops.where(ops.unsqueeze(below, [1]), t[k, k] * eye - t, eye)
+        column = ops.triangular_solve(left, ops.unsqueeze(right, [1]), True, False, False)
+        return x.at[:, k].set(column[:, 0])
+
+    return ops.triu(g) + fori_loop(0, n, step, ops.zeros_like(g))
+
+
+def _solved_back(t: Any, g: Any) -> Any:
+    """The same for t^H, from the last column to the first."""
+    n, turned = t.shape[0], adjoint(t)
+    places, eye = ops.arange(0, n, 1, dt.int64), ops.eye(n, n, t.dtype)
+
+    def step(i: Any, x: Any) -> Any:
+        k = n - 1 - i
+        below = places > k
+        right = ops.where(below, g[:, k] - ops.matmul(x, turned[:, k]), 0.0)
+        both = ops.unsqueeze(below, [1]) & ops.unsqueeze(below, [0])
+        left = ops.where(both, turned[k, k] * eye - turned, eye)
+        column = ops.triangular_solve(left, ops.unsqueeze(right, [1]), False, False, False)
+        return x.at[:, k].set(column[:, 0])
+
+    return ops.triu(g) + fori_loop(0, n, step, ops.zeros_like(g))
 
 
 @takes(output=one_of("real", "complex", "r", "c"), overwrite_a=FLAG, check_finite=FLAG)
@@ -58,12 +108,13 @@ def schur(
 
     Returns:
         T and Z [..., n, n], of the dtype of a or the complex one of its digits; NaN where a is not
-        finite. There are no derivatives.
+        finite. Derivatives of any order are those at which the diagonal of Z^H dZ is 0, as the
+        phases of Z are free; they are NaN where eigenvalues are equal, and where T has blocks, for
+        which "complex" has some.
 
     Raises:
         ArgumentError: sort is asked for.
         ShapeError: a does not hold square matrices.
-        DifferentiationError: it is differentiated.
 
     >>> import phix
     >>> t, z = phix.scipy.linalg.schur([[2.0, 1.0], [1.0, 2.0]])
