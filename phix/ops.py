@@ -363,7 +363,8 @@ _sigmoid = define(
 )
 def sigmoid(x: TensorLike) -> Tensor:
     """Logistic function, 1 / (1 + exp(-x)), elementwise, without overflow and with full accuracy
-    for x far below 0.
+    for x far below 0. The slope is taken from the result, out (1 - out): where that is rounded to 1
+    it is 0. That of logsigmoid and softplus keeps its digits.
 
     Args:
         x: tensor, float or complex.
@@ -548,12 +549,11 @@ def elu_(x: TensorLike, alpha: FloatLike = 1.0) -> Tensor:
     return bind_in_place(_elu, (x,), (alpha,))
 
 _elu_grad = define(
-    "elu_grad", "(Tensor x, Tensor out, Tensor out_grad, float alpha)", "Tensor(x_grad)",
-    forward="elu"
+    "elu_grad", "(Tensor x, Tensor out_grad, float alpha)", "Tensor(x_grad)", forward="elu"
 )
-def elu_grad(x, out, out_grad, alpha):
+def elu_grad(x, out_grad, alpha):
     """Backward of :func:`elu`."""
-    return bind(_elu_grad, (x, out, out_grad), (alpha,))
+    return bind(_elu_grad, (x, out_grad), (alpha,))
 
 _softsign = define(
     "softsign", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
@@ -7691,7 +7691,8 @@ _tanh = define(
     dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def tanh(x: TensorLike) -> Tensor:
-    """Hyperbolic tangent, (exp(x) - exp(-x)) / (exp(x) + exp(-x)), elementwise.
+    """Hyperbolic tangent, (exp(x) - exp(-x)) / (exp(x) + exp(-x)), elementwise. The slope is taken
+    from the result, 1 - out^2: where that is rounded to 1 or -1 it is 0.
 
     Args:
         x: tensor, float or complex.
@@ -7724,12 +7725,10 @@ def expm1_(x: TensorLike) -> Tensor:
     """:func:`expm1` in the memory of x, not to be used after it."""
     return bind_in_place(_expm1, (x,), ())
 
-_expm1_grad = define(
-    "expm1_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="expm1"
-)
-def expm1_grad(out, out_grad):
+_expm1_grad = define("expm1_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="expm1")
+def expm1_grad(x, out_grad):
     """Backward of :func:`expm1`."""
-    return bind(_expm1_grad, (out, out_grad), ())
+    return bind(_expm1_grad, (x, out_grad), ())
 
 _log = define(
     "log", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),

@@ -104,6 +104,73 @@ def test_gates_keep_their_digits_on_both_sides(name: str, dtype: str, way: str) 
     np.testing.assert_allclose(found, slopes, rtol=bound)
 
 
+def _elu_slope(alpha: float) -> Any:
+    return lambda x: mpmath.mpf(1) if x > 0 else alpha * mpmath.exp(x)
+
+
+def _selu_slope(x: Any) -> Any:
+    scale, alpha = mpmath.mpf(1.0507009873554805), mpmath.mpf(1.6732632423543772)
+    return scale if x > 0 else scale * alpha * mpmath.exp(x)
+
+
+LEFT = [-80.0, -30.0, -17.0, -10.0, -7.0, -0.25]
+TINY = [-0.75, -0.1, -1e-3, -1e-8, 1e-30, 0.3]
+HUGE = [1e-20, 0.75, 1.5, 1e6, 1e15, 1e18]
+# What is 1 - 1 or overflows on the way: the function, its slope and the slope of that, and places
+CANCEL: dict[str, tuple[Any, list[Any], list[float]]] = {
+    "expm1": (ops.expm1, [mpmath.exp, mpmath.exp], LEFT),
+    "elu": (lambda x: ops.elu(x, 0.25), [_elu_slope(0.25)], LEFT),
+    "selu": (ops.selu, [_selu_slope], LEFT),
+    "celu": (lambda x: ops.celu(x, 1.0), [_elu_slope(1.0)], LEFT),
+    "logsigmoid": (
+        ops.logsigmoid, [lambda x: _logistic(-x), lambda x: -_logistic(x) * _logistic(-x)], LEFT,
+    ),
+    "softplus": (
+        lambda x: -ops.softplus(-x, 1.0, 1e30),
+        [lambda x: _logistic(-x), lambda x: -_logistic(x) * _logistic(-x)], LEFT,
+    ),
+    "asin": (
+        ops.asin, [lambda x: (1 - x * x) ** -0.5, lambda x: x * (1 - x * x) ** -1.5], TINY,
+    ),
+    "atanh": (
+        ops.atanh, [lambda x: 1 / (1 - x * x), lambda x: 2 * x / (1 - x * x) ** 2], TINY,
+    ),
+    "asinh": (
+        ops.asinh, [lambda x: (1 + x * x) ** -0.5, lambda x: -x * (1 + x * x) ** -1.5], HUGE,
+    ),
+    "acosh": (
+        ops.acosh, [lambda x: (x * x - 1) ** -0.5, lambda x: -x * (x * x - 1) ** -1.5], HUGE[2:],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", CANCEL)
+def test_slopes_keep_their_digits(name: str, dtype: str, way: str) -> None:
+    f, closed, places = CANCEL[name]
+    points = np.array(places, dtype)
+    bound = 40 * float(np.finfo(dtype).eps)
+    for order, slope in enumerate(closed, 1):
+        with mpmath.workdps(60):
+            wanted = np.array([float(slope(mpmath.mpf(float(x)))) for x in points])
+        known = np.abs(wanted) > float(np.finfo(dtype).tiny)
+        found = np.asarray(WAYS[way](f, order)(points), np.float64)
+        np.testing.assert_allclose(found[known], wanted[known], rtol=bound, err_msg=str(order))
+
+
+@pytest.mark.parametrize("way", ["reverse", "compiled"])
+def test_slopes_of_approximate_gelu_far_out_are_0_and_1(way: str) -> None:
+    points = np.array([-np.inf, -1e35, -1e15, -50.0, 50.0, 1e15, 1e35, np.inf], np.float32)
+    f = lambda x: ops.gelu(x, True)  # noqa: E731
+    np.testing.assert_array_equal(WAYS[way](f, 1)(points), [0.0] * 4 + [1.0] * 4)
+    np.testing.assert_array_equal(WAYS[way](f, 2)(points), [0.0] * 8)
+
+
+def test_acosh_has_no_slope_below_1() -> None:
+    assert np.isnan(phix.grad(ops.acosh)(np.float64(-2.0)).item())
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_values_at_infinity(dtype: str) -> None:
     ends = np.array([-np.inf, np.inf], dtype)

@@ -499,7 +499,8 @@ class TensorMethods:
         approximate: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2."""
     def sigmoid(self) -> Tensor:
         """Logistic function, 1 / (1 + exp(-x)), elementwise, without overflow and with full
-        accuracy for x far below 0."""
+        accuracy for x far below 0. The slope is taken from the result, out (1 - out): where that is
+        rounded to 1 it is 0. That of logsigmoid and softplus keeps its digits."""
     def sigmoid_(self) -> Tensor:
         """:func:`sigmoid` in the memory of x, not to be used after it."""
     def logsigmoid(self) -> Tensor:
@@ -2722,7 +2723,8 @@ class TensorMethods:
     def sin_(self) -> Tensor:
         """:func:`sin` in the memory of x, not to be used after it."""
     def tanh(self) -> Tensor:
-        """Hyperbolic tangent, (exp(x) - exp(-x)) / (exp(x) + exp(-x)), elementwise."""
+        """Hyperbolic tangent, (exp(x) - exp(-x)) / (exp(x) + exp(-x)), elementwise. The slope is
+        taken from the result, 1 - out^2: where that is rounded to 1 or -1 it is 0."""
     def tanh_(self) -> Tensor:
         """:func:`tanh` in the memory of x, not to be used after it."""
     def expm1(self) -> Tensor:

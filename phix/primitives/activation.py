@@ -128,7 +128,7 @@ def logsigmoid(x: Any) -> Any:
 @rules.decompose("logsigmoid_grad")
 @in_float32
 def logsigmoid_grad(x: Any, out_grad: Any) -> Any:
-    return out_grad * conj(ops.sigmoid(-x))
+    return out_grad * conj(sigmoid(-x))  # in pieces: see softplus_grad
 
 
 @rules.decompose("softplus")
@@ -145,9 +145,11 @@ def softplus(x: Any, beta: float, threshold: float) -> Any:
 @rules.decompose("softplus_grad")
 @in_float32
 def softplus_grad(x: Any, out_grad: Any, beta: float, threshold: float) -> Any:
+    """By the pieces of the sigmoid: the op's own slope, which is taken from its result, has no
+    digits where that is next to 1."""
     t = beta * x
     is_above = (ops.real(t) if dt.is_complex(x.dtype) else t) > threshold
-    return ops.where(is_above, out_grad, out_grad * conj(ops.sigmoid(t)))
+    return ops.where(is_above, out_grad, out_grad * conj(sigmoid(t)))
 
 
 def _complex_softplus(t: Any) -> Any:
@@ -230,9 +232,10 @@ def _both_sigmoids(x: Any) -> tuple[Any, Any]:
 def gelu_grad(x: Any, out_grad: Any, approximate: bool) -> Any:
     """The cumulative normal, and x times its density."""
     if approximate:
-        s, rest = _both_sigmoids(_twice_argument(x))
-        slope = 2 * _SQRT_2_OVER_PI * (1 + 3 * _CUBIC * x * x)
-        return out_grad * (s * (1 + x * rest * slope))
+        near = ops.clip(x, -_FAR, _FAR)  # beyond it the slope is 0 or 1, and the cube overflows
+        s, rest = _both_sigmoids(_twice_argument(near))
+        slope = 2 * _SQRT_2_OVER_PI * (1 + 3 * _CUBIC * near * near)
+        return out_grad * (s * (1 + near * rest * slope))
     return out_grad * (ops.ndtr(x) + x * ops.normal_density(x))
 
 
@@ -275,9 +278,10 @@ def elu(x: Any, alpha: float) -> Any:
 
 @rules.decompose("elu_grad")
 @in_float32
-def elu_grad(x: Any, out: Any, out_grad: Any, alpha: float) -> Any:
-    """Below 0 the slope alpha exp(x) is out + alpha."""
-    return ops.where(x > 0, out_grad, out_grad * (out + alpha))
+def elu_grad(x: Any, out_grad: Any, alpha: float) -> Any:
+    """Below 0 alpha exp(x): out + alpha is that too, and has no digits where out is -alpha."""
+    below = alpha * ops.exp(ops.where(x > 0, 0.0, x))
+    return ops.where(x > 0, out_grad, out_grad * below)
 
 
 @rules.decompose("softsign")

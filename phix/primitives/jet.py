@@ -156,7 +156,7 @@ def exp_jet(x: Series) -> Series:
 
 @rules.jet("expm1")
 def expm1_jet(x: Series) -> Series:
-    return _along(x, ops.expm1(x[0]), lambda y, k: y[k] if k else y[0] + 1)
+    return _along(x, ops.expm1(x[0]), lambda y, k: y[k] if k else ops.exp(x[0]))
 
 
 @rules.jet("tanh")
@@ -219,7 +219,7 @@ def _register_slope(name: str, slope: Callable[[Any], Any]) -> None:
         return integral(getattr(ops, name)(x[0]), product(applied(slope, x[:-1]), rate(x)))
 
 
-_HAVE_RECURRENCES = {"log", "sin", "cos", "sinh", "cosh"}
+_HAVE_RECURRENCES = {"expm1", "log", "sin", "cos", "sinh", "cosh"}
 for _name, _slope in SLOPES_AT_X.items():
     if _name not in _HAVE_RECURRENCES:
         _register_slope(_name, _slope)

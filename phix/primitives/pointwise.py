@@ -144,13 +144,19 @@ def _shifted(x: Any, by: float) -> Any:
 def _acosh_slope(x: Any) -> Any:
     if dt.is_complex(x.dtype):
         return ops.rsqrt(_shifted(x, -1)) * ops.rsqrt(_shifted(x, 1))
-    return ops.rsqrt((x - 1) * (x + 1))
+    return ops.rsqrt(x - 1) * ops.rsqrt(x + 1)
+
+
+def _less_square(x: Any) -> Any:
+    """1 - x^2: as a product next to 1 and -1, and as it stands next to 0, where the derivative of
+    the product would cancel."""
+    return ops.where(ops.abs(x) < 0.5, 1 - x * x, (1 - x) * (1 + x))
 
 
 def _asin_slope(x: Any) -> Any:
     """That of acosh, times i or -i: the root of -w is -i or i times that of w."""
     if not dt.is_complex(x.dtype):
-        return ops.rsqrt((1 - x) * (1 + x))
+        return ops.rsqrt(_less_square(x))
     side = ops.copysign(ops.full((), 1, dt.real_dtype(x.dtype)), ops.imag(x))
     return ops.complex(ops.full((), 0, side.dtype), side) * _acosh_slope(x)
 
@@ -159,7 +165,9 @@ def _asinh_slope(x: Any) -> Any:
     """That of asin at i x."""
     if dt.is_complex(x.dtype):
         return _asin_slope(ops.complex(-ops.imag(x), ops.real(x)))
-    return ops.rsqrt(1 + x * x)
+    far = ops.abs(x) > 1  # in units of x, whose square overflows
+    near, part = ops.where(far, 0.0, x), ops.reciprocal(ops.where(far, x, 1.0))
+    return ops.where(far, ops.abs(part) * ops.rsqrt(1 + part * part), ops.rsqrt(1 + near * near))
 
 
 def _atan_slope(x: Any) -> Any:
@@ -167,10 +175,11 @@ def _atan_slope(x: Any) -> Any:
 
 
 def _atanh_slope(x: Any) -> Any:
-    return 1 / (1 - x) / (1 + x) if dt.is_complex(x.dtype) else 1 / ((1 - x) * (1 + x))
+    return 1 / (1 - x) / (1 + x) if dt.is_complex(x.dtype) else 1 / _less_square(x)
 
 
 SLOPES_AT_X: dict[str, Callable[[Any], Any]] = {
+    "expm1": lambda x: ops.exp(x),  # far below 0, where the result is -1, it has no digits
     "log": lambda x: 1 / x,
     "log1p": lambda x: 1 / (1 + x),
     "log2": lambda x: 1 / (x * _LN_2),
@@ -194,7 +203,6 @@ SLOPES_AT_X: dict[str, Callable[[Any], Any]] = {
 }
 SLOPES_AT_OUT: dict[str, Callable[[Any], Any]] = {
     "exp": lambda out: out,
-    "expm1": lambda out: out + 1,
     "sqrt": lambda out: 0.5 / out,
     "rsqrt": lambda out: -0.5 * out * out * out,
     "tan": lambda out: 1 + out * out,
