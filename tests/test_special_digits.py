@@ -385,3 +385,37 @@ def test_second_slopes_of_masses_at_the_ends_are_those_of_polynomials() -> None:
     twice = phix.jit(phix.vmap(in_p, (0, None, None)))
     for p, want in ((0.0, [0, 6, -12, 6, 0, 0]), (1.0, [0, 0, 6, -12, 6, 0])):
         np.testing.assert_allclose(twice(k, np.float64(3), np.float64(p)), want, rtol=1e-13)
+
+
+# Shapes and x of betainc: the slope in the shape next to 0, by 80 digits of mpmath's difference
+NEXT_TO_NONE = [
+    (0, (0.0, 2.0, 0.3), -0.503972804325936), (0, (0.0, 0.5, 0.9), -0.654900300474517),
+    (0, (1e-250, 2.0, 0.3), -0.503972804325936), (0, (1e-21, 3.0, 1e-200), -459.017018598809),
+    (1, (2.0, 0.0, 0.3), 0.0566749439387324), (1, (0.5, 0.0, 0.9), 3.63689291846413),
+    (1, (2.0, 1e-250, 0.3), 0.0566749439387324), (0, (2.0, 0.0, 0.3), 0.0),
+    (1, (0.0, 2.0, 0.3), 0.0), (2, (0.0, 2.0, 0.3), 0.0), (2, (2.0, 0.0, 0.3), 0.0),
+    (0, (1e-30, 1e-35, 0.5), -9.99980000299996e24),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "at", "want"), NEXT_TO_NONE)
+def test_slopes_of_betainc_next_to_shapes_of_none(place: int, at: Any, want: float) -> None:
+    slope = phix.grad(special.betainc, place)
+    for found in (slope, phix.jit(slope)):
+        np.testing.assert_allclose(found(*map(np.float64, at)).item(), want, rtol=1e-13)
+
+
+def test_densities_of_small_parts_keep_their_digits() -> None:
+    """z^(a - 1) is a number where z^a is none, or has few digits."""
+    for a, z in ((3.0, 1e-130), (4.0, 1e-80), (1.2, 1e-280), (2.5, 1e-205), (1.0, 1e-300)):
+        want = float(mpmath.mpf(z) ** (mpmath.mpf(a) - 1) / mpmath.gamma(a))
+        slope = phix.grad(special.gammainc, 1)(np.float64(a), np.float64(z))
+        np.testing.assert_allclose(slope.item(), want, rtol=2e-13)
+        want = float(mpmath.mpf(z) ** (mpmath.mpf(a) - 1) / mpmath.beta(a, 2.5))
+        slope = phix.grad(special.betainc, 2)(*map(np.float64, (a, 2.5, z)))
+        np.testing.assert_allclose(slope.item(), want, rtol=2e-13)
+    mu = np.float64(1e-130)
+    slope = phix.grad(lambda m: stats.poisson.sf(np.float64(2), m))(mu)
+    np.testing.assert_allclose(slope.item(), 5e-261, rtol=1e-12)
+    slope = phix.grad(lambda p: stats.binom.sf(np.float64(2), np.float64(5), p))(mu)
+    np.testing.assert_allclose(slope.item(), 3e-259, rtol=1e-12)

@@ -257,7 +257,10 @@ def gamma_density(x: Any, y: Any) -> Any:
     is_inside = (a > 0) & (b > 0) & (a < math.inf) & (b < math.inf)
     few, height = ops.where(is_inside, a, 1.0), ops.where(is_inside, b, 1.0)
     at_zero = ops.where(a < 1, math.inf, ops.where(a == 1, 1.0, 0.0))
-    out = ops.where(is_inside, _prefix(few, height) / height, 0.0)
+    # y^(a - 1) by itself where y^a, which vanishes sooner, would be divided by y
+    is_low = (few > 1) & (height < 1)
+    power, over = ops.where(is_low, few - 1, few), ops.where(is_low, few - 1, height)
+    out = ops.where(is_inside, _prefix(power, height) / over, 0.0)
     out = ops.where((b == 0) & (a < math.inf), at_zero, out)
     unknown = (a < 0) | (b < 0) | ops.isnan(a) | ops.isnan(b) | ((a == 0) & (b == 0))
     return as_dtype(ops.where(unknown, math.nan, out), x.dtype)

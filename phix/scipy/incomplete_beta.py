@@ -25,6 +25,7 @@ _SHORT = 0.7  # the series is used for z <= 1/2 and q z below this
 _ROUNDING, _TINY = 1e-18, 1e-300
 _MOST_TERMS, _MOST_STEPS = 200, 100000
 _HUGE = 1e12  # two shapes from here on would take more steps than that
+_NEXT_TO_NONE = 1e-20
 _MIDDLE = 1e-3  # of the standard deviation
 
 
@@ -190,19 +191,36 @@ def _above(a: Any, b: Any, x: Any) -> Any:
 
 def _density(a: Any, b: Any, x: Any) -> Any:
     known, p, q, z = _safe(a, b, x)
-    inner = _prefix(p, q, z, 1 - z) / (z * (1 - z))
+    w = 1 - z
+    # the power that vanishes sooner is not divided by its base, but is one less from the start
+    low, high = (p > 1.01) & (z < 0.1), (q > 1.01) & (w < 0.1)
+    fewer = ops.where(low, p - 1, p), ops.where(high, q - 1, q)
+    over = ops.where(low, (p - 1) * w, ops.where(high, z * (q - 1), z * w))
+    inner = _prefix(*fewer, z, w) / over * ops.where(low | high, p + q - 1, 1.0)
     at_zero = ops.where(a < 1, math.inf, ops.where(a == 1, b, 0.0))
     at_one = ops.where(b < 1, math.inf, ops.where(b == 1, a, 0.0))
     edge = ops.where(x == 0, at_zero, ops.where(x == 1, at_one, math.nan))
+    at_ends = (a == 0) | (b == 0) | (a == math.inf) | (b == math.inf)  # of x, all mass
+    edge = ops.where(at_ends & (x > 0) & (x < 1), 0.0 * _value(a, b, x, False), edge)
     return ops.where(known, inner, edge)
 
 
 def _in_shape(place: int) -> Any:
-    """The derivative in a or b; what the part below x is at an edge of, does not depend on them."""
+    """The derivative in a or b; what the part below x is at an edge of, does not depend on them.
+
+    In a shape next to 0, beside the other one, it is that at 0, which a quotient by it would hide.
+    """
 
     def slope(a: Any, b: Any, x: Any) -> Any:
-        known, p, q, z = _safe(a, b, x)
-        return ops.where(known, _inner_slopes[place](p, q, z), 0.0)
+        shapes = [a, b]
+        own, other = shapes[place], shapes[1 - place]
+        known, *_ = _safe(ops.where(own == 0, 1.0, a), ops.where(own == 0, 1.0, b), x)
+        known = known & (other > 0) & (other < math.inf)
+        least = _NEXT_TO_NONE * ops.minimum(other, 1.0)
+        less = ops.stop_gradient(ops.where(known & (own < least), least - own, 0.0))
+        shapes[place] = own + less
+        held = (ops.where(known, v, d) for v, d in ((shapes[0], 2.0), (shapes[1], 2.0), (x, 0.25)))
+        return ops.where(known, _inner_slopes[place](*held), 0.0)
 
     return slope
 
