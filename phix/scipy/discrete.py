@@ -6,6 +6,8 @@ import inspect
 import math
 from typing import Any
 
+import ml_dtypes
+
 from phix import ops
 from phix.core.errors import ShapeError
 from phix.core.expectations import expect, expect_dims
@@ -54,6 +56,13 @@ def _zero(*shapes: Any) -> float:
 
 def _bernoulli_log_mass(k: Any, p: Any) -> Any:
     return xlogy(k, p) + xlog1py(1 - k, -p)
+
+
+def _bernoulli_quantile(q: Any, p: Any) -> Any:
+    """1 where q is more than 1 - p by what rounds: 0.1 is that for p = 0.9."""
+    rest = 1 - p
+    rounding = ops.minimum(rest, float(ml_dtypes.finfo(p.dtype).eps))  # of p = 1 none
+    return ops.where(q - rest > rounding, 1.0, ops.zeros_like(q))
 
 
 def _betabinom_log_mass(k: Any, n: Any, a: Any, b: Any) -> Any:
@@ -182,7 +191,7 @@ _ROWS = {
         "p", lambda p: (0.0, 1.0), _zero, _is_part, False, logpmf=_bernoulli_log_mass,
         pmf=lambda k, p: ops.where(k == 1, p, 1 - p),
         cdf=lambda k, p: ops.where(k < 1, 1 - p, 1.0), sf=lambda k, p: ops.where(k < 1, p, 0.0),
-        ppf=lambda q, p: ops.where(q > 1 - p, 1.0, ops.zeros_like(q)),
+        ppf=_bernoulli_quantile,
     ),
     "betabinom": Row(
         "n a b", _up_to_count, _zero, lambda n, a, b: _is_count(n) & (a > 0) & (b > 0), False,

@@ -19,6 +19,7 @@ from phix.scipy.smoothness import in_float64, smooth
 Function = Callable[..., Any]
 _LEAST, _MOST = 1e-307, 1e307  # products of roots of these are numbers, too
 _CLOSE = 1e-10  # of the last step: that after it is next to its square
+_SLACK, _ULP = 2e-15, 2.2e-16  # by how much the parts of a count may be off
 _STEPS = 400  # what bisection of all exponents takes several times
 
 
@@ -224,7 +225,8 @@ def count_quantiles(
     below: Function, above: Function, moments: Function, last: Function, first: float = 0.0
 ) -> dict[str, Function]:
     """ppf and isf of a distribution of counts: the first one k with below(k) >= q, above(k) <= q,
-    as the dtype of q holds these. They are steps: their slopes are 0.
+    as the dtype of q holds these, to within the rounding of below and above: a q that is the part
+    of a count has that count. They are steps: their slopes are 0.
 
     ``moments`` gives the mean and the deviation of the shapes, near which the search begins.
     """
@@ -232,10 +234,16 @@ def count_quantiles(
     def of(is_above: bool) -> Function:
         def quantile(q: Any, *shapes: Any) -> Any:
             def found(q: Any, *shapes: Any) -> Any:
+                # the smaller part is a power, whose rounding grows with its logarithm
+                smaller = ops.minimum(q, 1 - q)
+                slack = smaller * (_SLACK - 2 * _ULP * ops.log(smaller))
+                slack = slack + ops.where(q > 0.5, _ULP, 0.0)
+                bound = q + slack if is_above else q - slack
+
                 def is_enough(k: Any) -> Any:
                     part = (above if is_above else below)(k, *shapes)
                     part = ops.cast(ops.cast(part, dtype), q.dtype)
-                    return part <= q if is_above else part >= q
+                    return part <= bound if is_above else part >= bound
 
                 mean, deviation = moments(*shapes)
                 away = _deviate(*((1 - q, q) if is_above else (q, 1 - q)))
