@@ -10064,7 +10064,7 @@ def truncated_gaussian_random(
     b: TensorLike, dtype: DTypeLike = float, place: PlaceLike | None = None
 ) -> Tensor:
     """Normal numbers of that mean and std, given that they lie in [a, b], by the inverse of the
-    cumulative distribution.
+    cumulative distribution; NaN where a is above b.
 
     Args:
         key: tensor.

@@ -162,6 +162,17 @@ INTERVALS = [
 ]  # fmt: skip
 
 
+def test_truncated_normal_of_nothing() -> None:
+    key = random.key(3)
+    with pytest.raises(phix.errors.AttributeValueError, match="nothing lies between lower=2"):
+        random.truncated_normal(key, 2, 1.0, [3])
+    bounds = np.array([-1.0, 2.0, 3.0]), np.array([1.0, 1.0, 3.0])
+    draw = lambda k, low, high: random.truncated_normal(k, low, high, [3], "float64")  # noqa: E731
+    for function in (draw, phix.jit(draw)):
+        drawn = function(key, *bounds).numpy()
+        assert abs(drawn[0]) <= 1 and np.isnan(drawn[1]) and drawn[2] == 3
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("low", "high"), INTERVALS)
 def test_truncated_normal_of_any_interval(low: float, high: float, dtype: str) -> None:

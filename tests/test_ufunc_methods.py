@@ -350,3 +350,37 @@ def test_heaviside_of_truths_is_a_float() -> None:
     same(pn.heaviside(truths, truths), np.array([[1.0, 0.0], [0.0, 0.0]], "float32"))
     same(pn.heaviside.reduce(truths, 1), np.array([1.0, 0.0], "float32"))
     same(pn.heaviside.accumulate(truths, 0), np.array([[1.0, 0.0], [1.0, 0.0]], "float32"))
+
+
+def test_negative_powers_of_ints_are_refused() -> None:
+    """As by NumPy, in every method; elements that are no powers may be negative."""
+    x, refusal = np.array([2, -1, 3]), "ints have no negative powers"
+    for called in (
+        lambda: pn.power.reduce(x),
+        lambda: pn.power.accumulate(x),
+        lambda: pn.power.reduceat(x, [0]),
+        lambda: pn.power.at(x, [0], -1, inplace=False),
+        lambda: pn.power.at(x, [0, 1], np.array([1, -1]), inplace=False),
+        lambda: pn.power.reduce(x, initial=2),
+        lambda: phix.to_tensor(x).at[0].power(-2),
+        lambda: phix.to_tensor(x).at[[0, 1]].power(np.array([1, -2])),
+    ):
+        with pytest.raises(AttributeValueError, match=refusal):
+            called()
+    same(pn.power.reduceat(x, [0, 1, 2]), np.power.reduceat(x, [0, 1, 2]))
+    used = np.array([True, False, True])
+    same(pn.power.reduce(x, initial=2, where=used), np.power.reduce(x, initial=2, where=used))
+    same(pn.power.at(x, [1], 2, inplace=False), np.array([2, 1, 3]))
+    assert pn.power.reduce(x.astype(float)).item() == 0.125
+
+
+def test_no_multiple_is_common_to_nothing() -> None:
+    none = np.zeros((0, 2), np.int64)
+    for called in (pn.lcm.reduce, np.lcm.reduce):
+        with pytest.raises(ValueError):
+            called(none)
+        with pytest.raises((ValueError, ArgumentError)):
+            called(np.array([2, 3]), where=np.array([True, False]))
+        assert called(none, initial=4).tolist() == [4, 4]
+        assert called(none, axis=1).tolist() == []
+    assert pn.gcd.reduce(none).tolist() == np.gcd.reduce(none).tolist() == [0, 0]

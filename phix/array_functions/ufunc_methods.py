@@ -19,7 +19,7 @@ from phix.array_functions.numpy_arguments import (
     with_dtype,
 )
 from phix.array_functions.reductions import kept, over
-from phix.array_functions.ufuncs import BINARY, SINGLE, UFUNCS
+from phix.array_functions.ufuncs import BINARY, CHECKS, SINGLE, UFUNCS
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.axes import axis_of
@@ -106,6 +106,7 @@ _ASSOCIATIVE: dict[str, tuple[Any, bool]] = {
     "logaddexp": (-math.inf, False), "logaddexp2": (-math.inf, False),
     "gcd": (0, False), "lcm": (1, False), "hypot": (0.0, False),
 }  # fmt: skip
+_OF_NONE_NOTHING = ("lcm",)  # as in NumPy, for all that 1 gives the other operand
 _SUMS = ("add", "multiply")
 _EXTREMES = ("maximum", "minimum", "fmax", "fmin")
 ASSOCIATIVE = (*_ASSOCIATIVE, *_SUMS, *_EXTREMES)
@@ -161,9 +162,11 @@ def _reduced(name: str) -> Function:
         array: Any, axis: Any, dtype: Any, keepdims: Any, initial: Any, where: Any
     ) -> Any:  # fmt: skip
         x, neutral = _operands(name, array, dtype)
+        axes = reduced_axes(axis, x.ndim)
+        if name in _OF_NONE_NOTHING and not given(initial):
+            _require_elements(name, any(dm.is_zero(x.meta.dims[k]) for k in axes), where)
         if where is not None:
             x = ops.where(tensor(where), x, neutral)
-        axes = reduced_axes(axis, x.ndim)
         others = [k for k in range(x.ndim) if k not in axes]
         sizes = [x.shape[k] for k in others]
         rows = ops.reshape(ops.transpose(x, [*axes, *others]), [-1, *sizes])
@@ -226,16 +229,23 @@ def _first(x: Any, axis: int) -> Any:
     return ops.transpose(x, [axis, *(k for k in range(x.ndim) if k != axis)])
 
 
+def _require_elements(name: str, is_empty: bool, mask: Any) -> None:
+    """Refuse to go between no elements, where nothing stands for none."""
+    if mask is not None:
+        raise ArgumentError(f"{name}.reduce: where= may leave all elements out; give initial=")
+    if is_empty:
+        raise ShapeError(f"{name}.reduce: there are no elements, and nothing stands for none "
+                         "of them; give initial=")  # fmt: skip
+
+
 def _fold(name: str, function: Function, rows: Any, mask: Any, initial: Any) -> Any:
     if given(initial):
         first = ops.expand(tensor(initial).astype(rows.dtype), rows.shape[1:])
-    elif mask is not None:
-        raise ArgumentError(f"{name}.reduce: where= may leave all elements out; give initial=")
     else:
-        if dm.is_zero(rows.meta.dims[0]):
-            raise ShapeError(f"{name}.reduce: there are no elements, and nothing stands for none "
-                             "of them; give initial=")  # fmt: skip
+        _require_elements(name, dm.is_zero(rows.meta.dims[0]), mask)
         first, rows = rows[0], rows[1:]
+    if name in CHECKS:
+        CHECKS[name](first, rows if mask is None else ops.where(mask, rows, 0 * rows))
 
     def step(found: Any, row: Any) -> tuple[Any, None]:
         value, holds = row
@@ -254,6 +264,8 @@ def _folds(name: str) -> Function:
         rows = _first(x, at)
         if dm.is_zero(rows.meta.dims[0]):
             return x
+        if name in CHECKS:
+            CHECKS[name](rows[0], rows[1:])
 
         def step(before: Any, row: Any) -> tuple[Any, Any]:
             following = function(before, row)

@@ -11,7 +11,7 @@ from phix.api.control_flow import fori_loop, scan
 from phix.array_functions.numpy_arguments import given, refuse, require_cast, tensor
 from phix.array_functions.ufunc_methods import ASSOCIATIVE, elements
 from phix.array_functions.ufunc_methods import METHODS as ALONG
-from phix.array_functions.ufuncs import BINARY, SINGLE, UFUNCS
+from phix.array_functions.ufuncs import BINARY, CHECKS, SINGLE, UFUNCS
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import beneath, is_traced
@@ -58,7 +58,10 @@ def _reduceat(name: str) -> Function:
         ends = ops.concat([starts[1:], ops.full((1,), rows.shape[0], dt.int64)], 0)[
             : starts.shape[0]
         ]
-        found = between(function, rows, starts, ops.maximum(ends - starts, 1))
+        lengths = ops.maximum(ends - starts, 1)
+        if name in CHECKS and not (is_traced(rows) or is_traced(starts)):
+            CHECKS[name](rows, _second_operands(rows, starts, lengths))
+        found = between(function, rows, starts, lengths)
         return ops.transpose(found, [*range(1, at + 1), 0, *range(at + 1, x.ndim)])
 
     return reduceat
@@ -80,6 +83,14 @@ def _starts(name: str, indices: Any, size: Any) -> Any:
                     f"{name}.reduceat: index {index} is out of range for an axis of {size}"
                 )
     return ops.minimum(ops.maximum(found.astype(dt.int64), 0), size - 1)
+
+
+def _second_operands(rows: Any, starts: Any, lengths: Any) -> Any:
+    """The rows that are not the first of all stretches they lie in, and 0 for the others."""
+    places = ops.arange(0, rows.shape[0], 1, dt.int64)
+    first, end = (ops.unsqueeze(v, [1]) for v in (starts, starts + lengths))
+    are_later = ops.any((places > first) & (places < end), [0])
+    return ops.where(ops.reshape(are_later, [-1] + [1] * (rows.ndim - 1)), rows, 0 * rows)
 
 
 def _by_halves(function: Function, rows: Any, starts: Any, lengths: Any) -> Any:
@@ -163,6 +174,8 @@ def _at(name: str) -> Function:
         none = ops.full((0,), 0, x.dtype)
         ends = [v if weak_kind(v) is not None else ops.full((0,), 0, v.dtype) for v in values]
         require_cast(function(none, *ends).dtype, x.dtype, "same_kind")
+        if name in CHECKS:
+            CHECKS[name](x, *values)
         if name in _UPDATES and _is_update(name, x, values):
             return getattr(x.at[_index(indices)], _UPDATES[name])(*values)
         return _one_after_another(function, x, _index(indices), values)

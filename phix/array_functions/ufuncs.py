@@ -27,7 +27,7 @@ from phix.core import dtypes as dt
 from phix.core.conversion import common_dtype
 from phix.core.errors import DTypeError
 from phix.core.numpy_protocol import NotOfferedError
-from phix.core.operators import check_powers
+from phix.core.powers import check_powers
 from phix.core.tensor import TensorBase
 from phix.core.weak import weak_kind
 
@@ -275,6 +275,8 @@ _OF_INTS: dict[str, Function] = {  # where a dtype of ints is asked for
     "reciprocal": lambda x: ops.sign(x) * ops.floor_divide(1, ops.abs(x)),
 }
 _USUAL = ("same_kind", "K", True, None)
+# by name what refuses operands of which it is known that there is no result in their dtype
+CHECKS: dict[str, Function] = {"power": check_powers}
 _COUNTS = {"ldexp": 1}  # by name the operand that is a count, in a dtype of its own
 
 

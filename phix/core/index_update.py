@@ -14,6 +14,7 @@ from phix.core.dims import Dim
 from phix.core.errors import ArgumentError, DTypeError
 from phix.core.hints import missing_update
 from phix.core.later import call_op
+from phix.core.powers import check_powers
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class IndexedUpdate:
 
     def power(self, values: TensorLike, **how: Unpack[How]) -> Tensor:
         """The indexed elements to the power of ``values``, or of the product of those of one."""
+        check_powers(self.x, values)
         return call_op("elementwise_pow", self.x, self._of_ones(values, _mode_of(how, "power")))
 
     def max(self, values: TensorLike, **how: Unpack[How]) -> Tensor:

@@ -15,14 +15,14 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core import indexing, places
 from phix.core.annotations import DTypeLike, PlaceLike
-from phix.core.attrs import is_traced
-from phix.core.conversion import holds_tensors, tensor_place
+from phix.core.conversion import tensor_place
 from phix.core.dims import DimLike
 from phix.core.dispatch import bind
-from phix.core.errors import AttributeValueError, DTypeError
+from phix.core.errors import DTypeError
 from phix.core.hints import Absent, unknown_arguments
 from phix.core.index_update import IndexUpdate
 from phix.core.later import method_of
+from phix.core.powers import check_powers
 from phix.core.rules import OPS
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 
@@ -71,30 +71,6 @@ def _operator(name: str, op_name: str, is_reflected: bool = False) -> Callable[.
 
 def _call(name: str, *inputs: Any, attrs: tuple[Any, ...] = ()) -> Any:
     return bind(OPS[name], inputs, attrs)
-
-
-def check_powers(x: Any, y: Any) -> None:
-    """Refuse negative powers of ints where they are known. Compiled programs round them toward 0,
-    as the op ``elementwise_pow`` does everywhere: 1 and -1 have some, and 0 are the others."""
-    if isinstance(y, (list, tuple)) and not holds_tensors(y):
-        y = np.asarray(y)
-    if not (is_int(x) and is_int(y)):
-        return
-    if isinstance(y, TensorBase):
-        has_negative = not is_traced(y) and (y.numpy() < 0).any()
-    else:
-        has_negative = np.less(y, 0).any()
-    if has_negative:
-        raise AttributeValueError(
-            "ints have no negative powers that are ints; write the base or the power as floats, "
-            "x.astype('float32') ** y"
-        )
-
-
-def is_int(x: Any) -> bool:
-    if isinstance(x, (TensorBase, np.ndarray, np.generic)):
-        return x.dtype.kind in "iu"
-    return isinstance(x, int) and not isinstance(x, bool)
 
 
 def _names_dtype(value: Any) -> bool:

@@ -172,7 +172,7 @@ def truncated_gaussian(
     z = ops.where(holds_0, around, below)
     z = ops.where(is_above, -z, z)
     out = ops.minimum(ops.maximum(mean + std * z, a), b)
-    return as_dtype(out, dtype)
+    return as_dtype(ops.where(a > b, math.nan, out), dtype)
 
 
 def _standardised(end: Any, mean: Any, std: Any) -> Any:

@@ -11,7 +11,7 @@ from phix import ops
 from phix.core import dtypes as dt
 from phix.core.annotations import DTypeLike, IntArrayLike
 from phix.core.conversion import owned_tensor, to_tensor
-from phix.core.errors import DTypeError
+from phix.core.errors import AttributeValueError, DTypeError
 from phix.core.given import BOUND, Kind, is_int, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 from phix.random.keys import split
@@ -88,13 +88,21 @@ def truncated_normal(
     mean: TensorLike = 0.0,
     std: TensorLike = 1.0,
 ) -> Tensor:
-    """Normal numbers given that they lie in [lower, upper].
+    """Normal numbers given that they lie in [lower, upper]; NaN where that is empty.
+
+    Raises:
+        AttributeValueError: lower is above upper, of numbers of Python.
 
     >>> import phix
     >>> x = phix.random.truncated_normal(phix.random.key(0), -1.0, 1.0, [1000])
     >>> x.abs().max().item() <= 1
     True
     """
+    if isinstance(lower, (int, float)) and isinstance(upper, (int, float)) and lower > upper:
+        raise AttributeValueError(
+            f"truncated_normal: nothing lies between lower={lower!r:.80} and upper={upper!r:.80}; "
+            "lower must not be above upper"
+        )
     mean, std, lower, upper = (with_digits(x, dtype) for x in (mean, std, lower, upper))
     return ops.truncated_gaussian_random(key, shape, mean, std, lower, upper, dtype)
 
