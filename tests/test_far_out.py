@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 
 import phix
@@ -208,3 +209,15 @@ def test_shares_of_large_numbers_keep_their_digits(dtype: str, level: float) -> 
         found = make(phix.grad(lambda x: ops.logsumexp(x, [0])))(x)
         np.testing.assert_allclose(found, share[:, -1], rtol=tolerance)
         np.testing.assert_allclose(make(phix.grad(total))(x), expected, rtol=tolerance)
+
+
+def test_faddeevas_function_on_the_lower_axis_is_real() -> None:
+    """2 exp(y^2) and less, which is infinite from y = -26.64 on."""
+    for function in (special.wofz, phix.jit(special.wofz)):
+        assert function(np.complex128(-30j)).item() == complex(math.inf, 0.0)
+        np.testing.assert_allclose(
+            function(np.complex128(-26j)).item(), 7.657724931490568e293, rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            function(np.complex128(2 - 3j)).item(), scipy.special.wofz(2 - 3j), rtol=1e-13
+        )

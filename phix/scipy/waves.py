@@ -192,7 +192,8 @@ def _faddeeva(z: Any) -> Any:
     x, y = ops.real(z), ops.imag(z)
     right, high = ops.abs(x), ops.abs(y)
     height, angle = ops.exp((high - right) * (high + right)), 2 * right * high
-    gauss = height * ops.cos(angle), -height * ops.sin(angle)
+    sine = ops.sin(angle)  # 0 on the axes, where the height may be infinite
+    gauss = height * ops.cos(angle), ops.where(sine == 0, -sine, -height * sine)
     far = ops.maximum(right, high) > 1e8
     near = ops.where(far, 1.0, right), ops.where(far, 1.0, high)
     outer = ops.complex(ops.where(far, right, 1.0), ops.where(far, high, 1.0))
