@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 import phix
 import phix.numpy as pn
 from phix.core import stages
 from phix.core.graph import Graph, graphs_in
+from phix.passes import pipeline, roll_steps, unrolled_steps
 from tests import draws
 from tests.machine_code import unoptimised
 
@@ -200,6 +202,15 @@ def rolled() -> Iterator[list[int]]:
         yield found
 
 
+@contextmanager
+def short() -> Iterator[None]:
+    """Inside a with block short programs are looked through as well."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (pipeline, roll_steps, unrolled_steps):
+            patch.setattr(module, "LEAST_EQUATIONS", 20)
+        yield
+
+
 def _near(found: Any, expected: Any, what: str) -> None:
     for k, (a, b) in enumerate(zip(found, expected, strict=True)):
         a, b = np.asarray(a), np.asarray(b)
@@ -236,7 +247,7 @@ def run_draw(seed: int) -> Outcome:
     outcome = Outcome(Program(seed))
     with unoptimised() if seed % OPTIMISED else nullcontext(), np.errstate(all="ignore"):
         try:
-            with phix.debug.settings(most_calls_of_a_line=1_000_000), rolled() as scans:
+            with phix.debug.settings(most_calls_of_a_line=1_000_000), rolled() as scans, short():
                 _check(outcome)
             outcome.scans = sum(scans)
         except Exception:

@@ -244,8 +244,8 @@ def network(weights, x):
     return x
 
 
-def unrolled(x):
-    for _ in range(9):
+def unrolled(x, steps=9):
+    for _ in range(steps):
         x = ops.tanh(x) * 0.5 + x
     return x
 
@@ -271,6 +271,7 @@ PROGRAMS = {
         [normal(k, 70 + k) for k in range(25, 31)],
     ),
     "unrolled steps": (unrolled, [normal(9, 41)]),
+    "many unrolled steps": (lambda x: unrolled(x, 40), [normal(9, 3)]),
     "long work": (lambda x: ops.tanh(x) * ops.exp(-x), [normal(200, 300)]),
     "cheap": (lambda x: (x + 1.0) / ops.sum(x + 1.0, 1, keepdim=True), [normal(9, 30)]),
     "softmax": (softmax_of_network, [normal(6, 3), normal(3, 5)]),

@@ -21,6 +21,7 @@ import random_networks
 import random_programs
 import random_sizes
 import random_states
+import random_steps
 import random_updates
 
 # What is drawn, the share of the time it takes, and in how many tests, so that workers share it.
@@ -29,6 +30,7 @@ DRAWN: dict[str, tuple[Callable[[int], Any], float, int]] = {
     "programs": (random_programs.run_draw, 0.1, 2),
     "graphs": (random_graphs.run_draw, 0.1, 2),
     "moves": (random_moves.run_draw, 0.1, 2),
+    "steps": (random_steps.run_draw, 0.05, 1),
     "sizes": (random_sizes.run_draw, 0.1, 2),
     "updates": (random_updates.run_draw, 0.05, 1),
     "states": (random_states.run_draw, 0.05, 1),

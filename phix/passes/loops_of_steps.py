@@ -17,7 +17,7 @@ from phix.core.graph import Equation, Graph, Variable
 from phix.core.records import dataclass, field
 from phix.core.rules import OPS
 from phix.passes.repeats import stretches
-from phix.passes.unrolled_steps import LEAST_STEPS, Steps, Value, bytes_of, numbered, steps_of
+from phix.passes.unrolled_steps import LEAST_STEPS, Result, Steps, bytes_of, numbered, steps_of
 
 _MOST_STACKED = 1 << 26  # bytes of what all steps hand out
 _MOST_COPIED = 1 << 18  # bytes of what lies apart and is stacked in each call
@@ -39,7 +39,7 @@ class Loop:
     read from outside, by equation and entry; whether it runs from the last row to the first."""
 
     steps: Steps
-    used: dict[Value, list[int]]
+    used: dict[Result, list[int]]
     given: dict[tuple[int, int], tuple[Any, ...]] = field(default_factory=dict)
     reverse: bool = False
 
@@ -49,7 +49,7 @@ class Loop:
                 if read is None:
                     self.given[offset, entry] = self.steps.atoms(offset, entry)
 
-    def is_final(self, value: Value) -> bool:
+    def is_final(self, value: Result) -> bool:
         """Whether what is read of a value is what the last steps carry on."""
         ago = self.steps.carried.get(value, 0)
         return self.used[value][0] >= self.steps.count - ago
@@ -66,7 +66,7 @@ class Loop:
         return any(at == last and not self.is_final(v) for v, at in self.used.items())
 
     @property
-    def stacked(self) -> list[Value]:
+    def stacked(self) -> list[Result]:
         """The values that are stacked for those who read them."""
         return [value for value in self.used if not self.is_final(value)]
 

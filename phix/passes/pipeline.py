@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from phix.core import settings, stages
@@ -36,6 +37,8 @@ class Around(NamedTuple):
 
 
 NOWHERE = Around()  # all on the host
+_HAS_GRAPHS = attrgetter("op.has_graphs")
+LEAST_EQUATIONS = 100  # of steps that become a loop: fewer compile in no time
 
 
 Change = Callable[[Graph, Around], Graph]
@@ -54,18 +57,24 @@ def _by(module: str, takes: Callable[[Around], tuple[Any, ...]] = lambda _: ()) 
 
 
 class GraphPass(NamedTuple):
-    """One row: its name and what it does to a graph, one after another; ``where`` says whether it
-    is made, without it always."""
+    """One row: its name and what it does to a graph, one after another; ``where`` says of which
+    graphs it is made, without it of all."""
 
     name: str
     changes: tuple[Change, ...]
-    where: Callable[[], bool] | None = None
+    where: Callable[[Graph], bool] | None = None
 
     def change(self, graph: Graph, around: Around) -> Graph:
         """The graph after the pass."""
         for change in self.changes:
             graph = change(graph, around)
         return graph
+
+
+def _may_repeat(graph: Graph) -> bool:
+    """Whether a graph is as long as many steps are, or one in it may be."""
+    # no function of ours for each equation: this is asked of all programs
+    return len(graph.equations) >= LEAST_EQUATIONS or any(map(_HAS_GRAPHS, graph.equations))
 
 
 SIMPLIFY = GraphPass("simplify", (_by("passes.simplify"),))
@@ -82,7 +91,7 @@ SIMPLIFY_PRIMITIVES = GraphPass("simplify primitives", SIMPLIFY.changes)
 REMATERIALISE = GraphPass(
     "rematerialise",
     (_by("passes.rematerialise"),),
-    lambda: settings.current().memory_limit is not None,
+    lambda _: settings.current().memory_limit is not None,
 )
 
 PIPELINES: dict[str, tuple[GraphPass, ...]] = {
@@ -91,7 +100,7 @@ PIPELINES: dict[str, tuple[GraphPass, ...]] = {
     # what the CPU's engine generates does all of it
     "cpu": (
         SIMPLIFY,
-        GraphPass("roll steps", (_by("passes.roll_steps"),)),
+        GraphPass("roll steps", (_by("passes.roll_steps"),), _may_repeat),
         GraphPass("decompose", (DECOMPOSE, BUNDLE)),
         GraphPass("hoist", (HOIST, _by("passes.products_of_steps"))),
         SIMPLIFY_PRIMITIVES,
@@ -114,7 +123,7 @@ def run(target: str, graph: Graph, around: Around = NOWHERE) -> dict[str, Graph]
     """The graph as it was traced and after each pass, by name, in order."""
     found = {"traced": graph}
     for row in PIPELINES[target]:
-        if row.where is not None and not row.where():
+        if row.where is not None and not row.where(graph):
             continue
         graph = stages.made(stages.GRAPH, row.name, partial(row.change, graph, around))
         found[row.name] = graph

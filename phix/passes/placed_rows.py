@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from phix import ops
 from phix.core.graph import Equation
 from phix.core.rules import OPS
-from phix.passes.unrolled_steps import Read, Steps, Value
+from phix.passes.unrolled_steps import Read, Result, Steps
 
 
 class Placed(NamedTuple):
@@ -22,7 +22,7 @@ class Placed(NamedTuple):
     is the array, and ``put(before, rows, axis, first place)`` what has all of them."""
 
     offsets: tuple[int, ...]
-    made: Value
+    made: Result
     rows: tuple[Any, ...]
     places: tuple[int, ...]
     axis: int
@@ -42,7 +42,7 @@ def _padded(steps: Steps, offset: int) -> Placed | None:
     reads = steps.reads[offset]
     if steps.equation(0, offset).op is not OPS["add"] or len(reads) != 2:
         return None
-    made = Value(offset, 0)
+    made = Result(offset, 0)
     pads = [r for r in reads if r and r.ago == 0]
     if Read(made, 1) not in reads or len(pads) != 1 or pads[0].value.number:
         return None
@@ -55,7 +55,7 @@ def _padded(steps: Steps, offset: int) -> Placed | None:
 
 def _put(steps: Steps, offset: int) -> Placed | None:
     """``slice_put(x, row)``."""
-    made = Value(offset, 0)
+    made = Result(offset, 0)
     if steps.reads[offset][:1] != [Read(made, 1)] or len(steps.reads[offset]) != 2:
         return None
     found = _places(steps, offset, _slice)
@@ -76,7 +76,7 @@ def _is_row_by_row(steps: Steps, found: Placed, is_read: Callable[[Any], bool]) 
     return _readers(steps, found.made) == [found.offsets[-1]] and not any(map(is_read, between))
 
 
-def _readers(steps: Steps, value: Value) -> list[int]:
+def _readers(steps: Steps, value: Result) -> list[int]:
     return [o for o, reads in enumerate(steps.reads) for r in reads if r and r.value == value]
 
 

@@ -20,9 +20,10 @@ from phix.core.rules import OPS
 from phix.core.tensor import Tensor
 from phix.interpreters.stage import StageTracer, Staging, finish
 from phix.passes.loops_of_steps import Loop, Row, Rows, loops_of
+from phix.passes.pipeline import LEAST_EQUATIONS
 from phix.passes.placed_rows import placed_rows
 from phix.passes.step_bodies import Body
-from phix.passes.unrolled_steps import LEAST_EQUATIONS, Steps
+from phix.passes.unrolled_steps import Steps
 
 _NAME = "roll_steps"
 
@@ -89,17 +90,31 @@ class _Writer:
         return self.values[atom]
 
     def copy(self, equation: Equation) -> None:
-        """Write an equation as it was; one that stacks rows of loops may take them as they lie."""
+        """Write an equation as it was; one that joins rows of loops takes them as they lie."""
         self.stage.source, self.stage.replayed = equation.source, equation
-        atoms = equation.atoms
-        if equation.op is OPS["stack"] and any(a in self.rows.stacked for a in atoms):
-            whole = self.series(atoms)
-            made = _moved(whole, 0, equation.attrs[0] % whole.ndim)
-        else:
+        made = self.joined(equation)
+        if made is None:
             inputs = map_entries(self.read, equation.inputs)
             made = self.stage.process(equation.op, inputs, equation.attrs)
         entries = (made,) if len(equation.outputs) == 1 else made
         self.values.update(zip(equation.variables, flat(tuple(entries))))
+
+    def joined(self, equation: Equation) -> Any:
+        """What stacks rows of loops, or joins them along an axis where each is one long."""
+        if equation.op is not OPS["stack"] and equation.op is not OPS["concat"]:
+            return None
+        atoms = equation.atoms
+        if not any(row and row.whole in self.wholes for row in map(self.rows.row, atoms)):
+            return None
+        (made,), axis = equation.variables, equation.attrs[0]
+        if type(axis) is not int:
+            return None
+        axis %= made.meta.ndim
+        if equation.op is OPS["stack"]:
+            return _with_axis_at(self.series(atoms), 0, axis)
+        if any(a.meta.dims[axis] != 1 for a in atoms):
+            return None
+        return ops.reshape(_with_axis_at(self.series(atoms), 0, axis), made.meta.dims)
 
     def roll(self, loop: Loop) -> None:
         """Write the scan of a loop, and what stays before and behind it."""
@@ -131,7 +146,7 @@ class _Writer:
             rows, axis = self.series(placed.rows[::order]), placed.axis
             dims = list(rows.shape[1:])
             dims[axis] = steps.count
-            rows = ops.reshape(_moved(rows, 0, axis), dims)
+            rows = ops.reshape(_with_axis_at(rows, 0, axis), dims)
             before = self.read(steps.variable(-1, placed.made))
             made = placed.put(before, rows, axis, min(placed.places))
             self.values[steps.variable(steps.count - 1, placed.made)] = made
@@ -170,7 +185,7 @@ class _Writer:
         low, high = min(first, last), max(first, last) + 1
         if (low, high) != (0, tensor.shape[axis]):
             tensor = ops.slice(tensor, [axis], [low], [high], [1], [])
-        tensor = _moved(tensor, axis, 0)
+        tensor = _with_axis_at(tensor, axis, 0)
         if first > last:
             tensor = ops.flip(tensor, [0])
         return ops.reshape(tensor, (len(rows), *dims))
@@ -185,7 +200,7 @@ def _goes_on(rows: list[Row], row: Row | None) -> bool:
     return abs(by) == 1 and row == last._replace(number=last.number + by)
 
 
-def _moved(tensor: Any, source: int, target: int) -> Any:
+def _with_axis_at(tensor: Any, source: int, target: int) -> Any:
     """A tensor with one of its axes at another place."""
     if source == target:
         return tensor

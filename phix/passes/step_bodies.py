@@ -12,7 +12,7 @@ from phix.core.graph import Equation, Graph, Variable, flat, map_entries
 from phix.interpreters.equal_calls import attr_key
 from phix.interpreters.stage import finish
 from phix.passes.loops_of_steps import Loop, is_one
-from phix.passes.unrolled_steps import Read, Value
+from phix.passes.unrolled_steps import Read, Result
 
 
 class Body:
@@ -83,5 +83,5 @@ class Body:
         inputs = map_entries(atom, old.inputs)
         outputs = map_entries(lambda v: Variable("", v.meta), old.outputs)
         for number, variable in enumerate(flat(outputs)):
-            self.read[Read(Value(offset, number), 0)] = variable
+            self.read[Read(Result(offset, number), 0)] = variable
         return replace(old, inputs=inputs, outputs=outputs)

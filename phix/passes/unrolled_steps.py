@@ -19,16 +19,16 @@ from phix.core.graph import Equation, Graph, Literal, Variable, graphs_in, is_ef
 from phix.core.op import Op
 from phix.core.rules import OPS
 from phix.interpreters.equal_calls import attr_key
+from phix.passes.pipeline import LEAST_EQUATIONS
 from phix.passes.repeats import Stretch
 
 LEAST_STEPS = 16
-LEAST_EQUATIONS = 100  # of all steps: fewer compile in no time
 _LONGEST = 4096  # of the steps whose best beginning is looked for
 # Ops that say by attributes which places they mean, and may say others in each step.
 _AT_PLACES = frozenset({"slice", "strided_slice", "slice_put", "pad"})
 
 
-class Value(NamedTuple):
+class Result(NamedTuple):
     """An output of one of the equations of each step."""
 
     offset: int
@@ -38,7 +38,7 @@ class Value(NamedTuple):
 class Read(NamedTuple):
     """What an equation reads of a step: its own, or the one so many steps before it."""
 
-    value: Value
+    value: Result
     ago: int
 
 
@@ -94,17 +94,17 @@ class Steps:
         start = self.start + step * self.period
         return self.graph.equations[start : start + self.period]
 
-    def variable(self, step: int, value: Value) -> Variable:
+    def variable(self, step: int, value: Result) -> Variable:
         """What has a value in one step."""
         return self.equation(step, value.offset).variables[value.number]
 
-    def place(self, atom: Any) -> tuple[int, Value] | None:
+    def place(self, atom: Any) -> tuple[int, Result] | None:
         """The step that makes a variable, and as which value; None: none of them does."""
         where = self.made.get(atom) if type(atom) is Variable else None
         if where is None or not 0 <= where[0] - self.start < self.period * self.count:
             return None
         step, offset = divmod(where[0] - self.start, self.period)
-        return step, Value(offset, where[1])
+        return step, Result(offset, where[1])
 
     # -- which steps there are -------------------------------------------------------------
     def alike(self) -> Steps | None:
@@ -144,14 +144,13 @@ class Steps:
         """The same steps beginning where the fewest bytes go from one into the next."""
         if self.period > _LONGEST:
             return self
-        furthest: dict[Value, np.ndarray] = {}
+        furthest: dict[Result, Any] = {}
         begins: Any = np.arange(self.period)
-        nothing = 0 * begins
         for offset, reads in enumerate(self.reads):
             for value, ago in filter(None, reads):
                 # as seen from a later beginning, what is before that belongs to the step before
-                seen = ago - (begins > offset).astype(int) + (begins > value.offset)
-                furthest[value] = np.maximum(furthest.get(value, nothing), seen)
+                seen = ago - (begins > offset) * 1 + (begins > value.offset)
+                furthest[value] = np.maximum(furthest.get(value, seen), seen)
         size = np.zeros(self.period)
         for value, ago in furthest.items():
             size += ago * bytes_of(self.variable(0, value))
@@ -216,9 +215,9 @@ class Steps:
         return frozenset(self.inside)
 
     @cached_property
-    def carried(self) -> dict[Value, int]:
+    def carried(self) -> dict[Result, int]:
         """The values of the loop that its later steps read, and up to how many steps later."""
-        found: dict[Value, int] = {}
+        found: dict[Result, int] = {}
         for offset in self.inside:
             for value, ago in filter(None, self.read_inside(offset)):
                 if ago:
@@ -229,15 +228,15 @@ class Steps:
         """What an equation reads there in all steps."""
         return tuple(self.equation(step, offset).atoms[entry] for step in range(self.count))
 
-    def used(self, readers: Mapping[Variable, Sequence[int]]) -> dict[Value, list[int]]:
+    def used(self, readers: Mapping[Variable, Sequence[int]]) -> dict[Result, list[int]]:
         """The steps whose values somebody reads who is not in the loop; ``readers`` are the places
         of the equations that read a variable."""
-        found: dict[Value, list[int]] = {}
+        found: dict[Result, list[int]] = {}
         for step in range(self.count):
             for offset in self.inside:
                 for number, v in enumerate(self.equation(step, offset).variables):
                     if any(not self._is_inside(place) for place in readers.get(v, ())):
-                        found.setdefault(Value(offset, number), []).append(step)
+                        found.setdefault(Result(offset, number), []).append(step)
         return found
 
     def is_read_by_others(
