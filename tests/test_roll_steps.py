@@ -279,14 +279,35 @@ def test_what_is_no_loop_for_a_program_stays(function: Any, args: list[Any]) -> 
     assert scans_of(function, *args) == 0
 
 
+def doubled(x: Any) -> Any:
+    """Each step takes what is twice as long as anything that has a size of its own."""
+    y = pn.concatenate([x, x])
+    for _ in range(STEPS):
+        y = pn.tanh(y) + pn.sin(y) * 0.5
+    return y
+
+
 @pytest.mark.unoptimised
-def test_unknown_sizes_and_limits_of_memory_leave_it_out() -> None:
-    function, args, _, _ = PROGRAMS["pendulum"]
-    specs = [phix.spec(["n"], "float64")] * 2
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sizes_may_be_unknown(name: str) -> None:
+    function, args, scans, _ = PROGRAMS[name]
+    specs = [phix.spec([d if d == STEPS else f"n{d}" for d in a.shape], "float64") for a in args]
     with rolled() as found:
-        phix.jit(lambda *x: function(pn, *x), input_spec=specs)(*args)
-        phix.jit(lambda *x: function(pn, *x), memory_limit=10_000)(*args)
+        values = phix.jit(lambda *x: function(pn, *x), input_spec=specs)(*args)
+    assert found == [scans]
+    phix.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, 1e-11, 1e-12), values, function(np, *args)
+    )
+
+
+@pytest.mark.unoptimised
+def test_sizes_that_nothing_has_alone_and_limits_of_memory_leave_it_out() -> None:
+    x = normal(3)
+    with rolled() as found:
+        value = phix.jit(doubled, input_spec=[phix.spec(["n"], "float64")])(x)
+        phix.jit(lambda x: doubled(x) + 1.0, memory_limit=10_000)(x)
     assert found == [0, 0]
+    np.testing.assert_allclose(value, doubled(phix.to_tensor(x)), 1e-12)
 
 
 def test_powers_by_numbers_of_their_own_stay_outside() -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phix.core.graph import Equation, Graph, Variable
+from phix.core.graph import Equation, Graph, Variable, plain_symbol, symbols_of
 from phix.core.records import dataclass, field
 from phix.core.rules import OPS
 from phix.passes.repeats import stretches
@@ -64,6 +64,17 @@ class Loop:
         """Whether the last step alone is asked for something: better it stays what it is."""
         last = [self.steps.count - 1]
         return any(at == last and not self.is_final(v) for v, at in self.used.items())
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the values that a step takes have all unknown sizes in it as dims of theirs."""
+        steps = self.steps
+        needed = {s for o in steps.inside for s in symbols_of(steps.equation(0, o))}
+        taken = [
+            *(steps.variable(0, v) for v in steps.carried),
+            *(a[0] for a in self.given.values()),
+        ]
+        return needed <= {plain_symbol(d) for atom in taken for d in atom.meta.dims}
 
     @property
     def stacked(self) -> list[Result]:
@@ -117,7 +128,7 @@ class Rows:
             shorter = steps.shortened() if found.ends_otherwise else None
             if shorter is not None:
                 found = Loop(shorter, shorter.used(self.readers))
-        if not found.steps.is_worth_it or not self._has_room(found):
+        if not (found.steps.is_worth_it and found.is_closed and self._has_room(found)):
             return None
         found.reverse = sum(map(self._direction, found.series)) < 0
         for value in found.stacked:

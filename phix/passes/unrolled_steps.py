@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phix.core import dims as dm
 from phix.core.graph import Equation, Graph, Literal, Variable, graphs_in, is_effect
 from phix.core.op import Op
 from phix.core.rules import OPS
@@ -23,6 +22,7 @@ from phix.passes.pipeline import LEAST_EQUATIONS
 from phix.passes.repeats import Stretch
 
 LEAST_STEPS = 16
+_MIDDLING = 64
 _LONGEST = 4096  # of the steps whose best beginning is looked for
 # Ops that say by attributes which places they mean, and may say others in each step.
 _AT_PLACES = frozenset({"slice", "strided_slice", "slice_put", "pad"})
@@ -48,8 +48,6 @@ def key_of(equation: Equation) -> Any:
     if is_effect(equation) or op.binds_dim or op.asks or op.joins_ranks or not variables:
         return None
     if any(g.has_effects or g.own_sizes or g.joined_axes for g in graphs_in(equation.attrs)):
-        return None
-    if not all(dm.is_known(*a.meta.dims) for a in (*equation.atoms, *variables)):
         return None
     attrs = None if _says_places(op) else attr_key(equation.attrs)
     return op, attrs, tuple(map(_kind, equation.inputs)), tuple([v.meta for v in variables])
@@ -262,8 +260,9 @@ class Steps:
 
 
 def bytes_of(atom: Any) -> int:
-    """How much memory a value of known size takes."""
-    return math.prod(int(d) for d in atom.meta.dims) * int(atom.meta.dtype.itemsize)
+    """How much memory a value takes, where unknown sizes are middling."""
+    dims = [d if type(d) is int else _MIDDLING for d in atom.meta.dims]
+    return math.prod(dims) * int(atom.meta.dtype.itemsize)
 
 
 def steps_of(graph: Graph, made: dict[Variable, tuple[int, int]], stretch: Stretch) -> Steps | None:
