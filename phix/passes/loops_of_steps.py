@@ -17,7 +17,15 @@ from phix.core.graph import Equation, Graph, Variable, plain_symbol, symbols_of
 from phix.core.records import dataclass, field
 from phix.core.rules import OPS
 from phix.passes.repeats import stretches
-from phix.passes.unrolled_steps import LEAST_STEPS, Result, Steps, bytes_of, numbered, steps_of
+from phix.passes.unrolled_steps import (
+    LEAST_STEPS,
+    Made,
+    Result,
+    Steps,
+    bytes_of,
+    numbered,
+    steps_of,
+)
 
 _MOST_STACKED = 1 << 26  # bytes of what all steps hand out
 _MOST_COPIED = 1 << 18  # bytes of what lies apart and is stacked in each call
@@ -108,7 +116,7 @@ def loops_of(graph: Graph) -> tuple[list[Loop], Rows | None]:
 class Rows:
     """The variables of a graph that are rows of something, and the loops found in it so far."""
 
-    def __init__(self, graph: Graph, made: dict[Variable, tuple[int, int]]) -> None:
+    def __init__(self, graph: Graph, made: Made) -> None:
         self.graph, self.made = graph, made
         self.constants = {c.variable for c in graph.constants}
         self.stacked: dict[Variable, Row] = {}

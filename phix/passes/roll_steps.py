@@ -23,7 +23,7 @@ from phix.passes.loops_of_steps import Loop, Row, Rows, loops_of
 from phix.passes.pipeline import LEAST_EQUATIONS
 from phix.passes.placed_rows import placed_rows
 from phix.passes.step_bodies import Body
-from phix.passes.unrolled_steps import Steps
+from phix.passes.unrolled_steps import Read, Steps
 
 _NAME = "roll_steps"
 
@@ -124,7 +124,7 @@ class _Writer:
                 self.copy(steps.equation(step, offset))
         body = Body(loop)
         self.stage.source, self.stage.replayed = steps.equation(0, 0).source, None
-        carry = [self.read(steps.variable(-ago, value)) for value, ago in body.carries]
+        carry = [self.read(steps.before_step(0, Read(*each))) for each in body.carries]
         order = -1 if loop.reverse else 1
         xs = [self.series(atoms[::order]) for atoms in body.series]
         constants = [self.read(a) for a in body.constants]
@@ -147,7 +147,7 @@ class _Writer:
             dims = list(rows.shape[1:])
             dims[axis] = steps.count
             rows = ops.reshape(_with_axis_at(rows, 0, axis), dims)
-            before = self.read(steps.variable(-1, placed.made))
+            before = self.read(steps.before_step(0, Read(placed.made, 1)))
             made = placed.put(before, rows, axis, min(placed.places))
             self.values[steps.variable(steps.count - 1, placed.made)] = made
         for step in range(steps.count):

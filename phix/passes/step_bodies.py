@@ -56,7 +56,7 @@ class Body:
         """That running the steps one after the other makes the equations they come from."""
         for step in range(self.steps.count):
             old: dict[Any, Any] = {
-                self.read[Read(v, ago)]: self.steps.variable(step - ago, v)
+                self.read[Read(v, ago)]: self.steps.before_step(step, Read(v, ago))
                 for v, ago in self.carries
             }
             old.update((self.read[atoms], atoms[step]) for atoms in self.series)

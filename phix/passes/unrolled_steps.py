@@ -28,6 +28,9 @@ _LONGEST = 4096  # of the steps whose best beginning is looked for
 _AT_PLACES = frozenset({"slice", "strided_slice", "slice_put", "pad"})
 
 
+Made = dict[Variable, tuple[int, int]]  # the number of the equation, and of its output
+
+
 class Result(NamedTuple):
     """An output of one of the equations of each step."""
 
@@ -77,14 +80,12 @@ def numbered(equations: Iterable[Equation]) -> list[int]:
 class Steps:
     """The steps of one stretch; ``made`` are the places of variables among the equations."""
 
-    def __init__(
-        self, graph: Graph, made: dict[Variable, tuple[int, int]], stretch: Stretch
-    ) -> None:
-        self.graph, self.made = graph, made
+    def __init__(self, graph: Graph, made: Made, stretch: Stretch, hoists: bool = False) -> None:
+        self.graph, self.made, self.hoists = graph, made, hoists
         self.start, self.period, self.count = stretch
 
     def equation(self, step: int, offset: int) -> Equation:
-        """One equation of one step; of those before the first, too, and behind the last."""
+        """One equation of one step."""
         return self.graph.equations[self.start + step * self.period + offset]
 
     def at(self, step: int) -> Sequence[Equation]:
@@ -107,10 +108,18 @@ class Steps:
     # -- which steps there are -------------------------------------------------------------
     def alike(self) -> Steps | None:
         """The longest run of these steps that read alike, each from others of these."""
-        reads = map(self._reads_of, range(self.count))
+        reads = list(map(self._reads_of, range(self.count)))
         runs = [len(list(run)) for _, run in itertools.groupby(reads)]
         longest = max(range(len(runs)), key=runs.__getitem__)
-        return self._part(sum(runs[:longest]) * self.period, runs[longest])
+        first, wanted = sum(runs[:longest]), reads[sum(runs[:longest])]
+        # steps before them may read from outside what later ones read of steps before
+        for more in range(min(first, max((r.ago for r in wanted if r), default=0)), -1, -1):
+            early = reads[first - more : first]
+            if all(_begins(read, wanted, step) for step, read in enumerate(early)):
+                found = self._part((first - more) * self.period, runs[longest] + more)
+                if found is None or found.initial is not None:
+                    return found
+        return None
 
     def _reads_of(self, step: int) -> list[Read | None]:
         """What each entry of the equations of a step reads; None: it is from outside."""
@@ -125,7 +134,8 @@ class Steps:
         """So many steps, the first of which begins later by that many equations."""
         if count < LEAST_STEPS:
             return None
-        return Steps(self.graph, self.made, Stretch(self.start + skipped, self.period, count))
+        stretch = Stretch(self.start + skipped, self.period, count)
+        return Steps(self.graph, self.made, stretch, self.hoists)
 
     def shortened(self) -> Steps | None:
         """Those but the last."""
@@ -137,6 +147,27 @@ class Steps:
         step = self.count - 1
         entries = iter(self._reads_of(step))
         return [list(itertools.islice(entries, len(e.atoms))) for e in self.at(step)]
+
+    @cached_property
+    def initial(self) -> dict[Read, Any] | None:
+        """What a result is for the first step to read it as so many steps old, so for the second as
+        one more; None: two equations of a step take it for different values."""
+        found: dict[Read, Any] = {}
+        for offset, reads in enumerate(self.reads):
+            for entry, read in enumerate(reads):
+                if read is None:
+                    continue
+                for step in range(read.ago):
+                    atom = self.equation(step, offset).atoms[entry]
+                    if found.setdefault(read._replace(ago=read.ago - step), atom) != atom:
+                        return None
+        return found
+
+    def before_step(self, step: int, read: Read) -> Any:
+        """What has a result so many steps before one."""
+        if step >= read.ago:
+            return self.variable(step - read.ago, read.value)
+        return (self.initial or {})[read._replace(ago=read.ago - step)]
 
     def turned(self) -> Steps:
         """The same steps beginning where the fewest bytes go from one into the next."""
@@ -174,14 +205,18 @@ class Steps:
 
     @cached_property
     def before(self) -> frozenset[int]:
-        """Equations that differ and stay before the loop, and what they need: no step computes it
-        of what another one does."""
-        free: set[int] = set()
+        """Equations that differ and stay before the loop: no step computes it of what another one
+        does. Where ``hoists``, what they are computed from stays there with them."""
+        found: set[int] = set()
+        free = set(self.differ)
+        if self.hoists:
+            free.update(range(self.period))
         for offset, reads in enumerate(self.reads):
-            if all(r is None or (not r.ago and r.value.offset in free) for r in reads):
-                free.add(offset)
-        needed = set(self.differ & free)
-        for offset in sorted(free, reverse=True):
+            inner = [r for r in reads if r]
+            if offset in free and all(not r.ago and r.value.offset in found for r in inner):
+                found.add(offset)
+        needed = set(self.differ & found)
+        for offset in sorted(found, reverse=True):
             if offset in needed:
                 needed.update(r.value.offset for r in self.reads[offset] if r)
         return frozenset(needed)
@@ -248,15 +283,24 @@ class Steps:
         step, offset = divmod(place - self.start, self.period)
         return 0 <= step < self.count and offset in self._inside
 
-    @property
+    @cached_property
     def calls(self) -> int:
-        """How many equations the loop is in place of."""
-        return len(self.inside) * self.count
+        """How many equations the loop is in place of, without those that cost nothing."""
+        return self.count * sum(not self.equation(0, o).op.view for o in self.inside)
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether it is a loop, and saves much."""
-        return self.calls >= LEAST_EQUATIONS and bool(self.carried)
+        """Whether it saves much."""
+        return self.calls >= LEAST_EQUATIONS
+
+
+def _begins(read: list[Read | None], wanted: list[Read | None], step: int) -> bool:
+    """Whether the step of that number may be one of those that read as wanted."""
+    for found, r in zip(read, wanted):
+        is_early = r is not None and r.ago > step and (found is None or found.ago > step)
+        if found != r and not is_early:
+            return False
+    return True
 
 
 def bytes_of(atom: Any) -> int:
@@ -265,10 +309,13 @@ def bytes_of(atom: Any) -> int:
     return math.prod(dims) * int(atom.meta.dtype.itemsize)
 
 
-def steps_of(graph: Graph, made: dict[Variable, tuple[int, int]], stretch: Stretch) -> Steps | None:
+def steps_of(graph: Graph, made: Made, stretch: Stretch) -> Steps | None:
     """The steps that are a loop, among those of a stretch."""
-    found = Steps(graph, made, stretch).alike()
-    if found is None:
-        return None
-    found = found.turned().alike()
-    return found if found is not None and found.is_worth_it else None
+    for hoists in (False, True):
+        found = Steps(graph, made, stretch, hoists).alike()
+        turned = found.turned() if found is not None else None
+        if turned is not found and turned is not None:
+            found = turned.alike()
+        if found is not None and found.is_worth_it:
+            return found
+    return None

@@ -38,12 +38,13 @@ class Value:
     ``tiled`` names an axis, not the last, along which an operand is contiguous in memory: loops
     over it and the last axis go in tiles. ``swapped`` is the value of which this one is the
     transpose of the last two axes, ``view_of`` the one whose elements it has in the same order, and
-    ``gathers`` the one whose elements its writer only puts into memory in order. One that ``waits``
+    ``part_of`` the one of which it is a slice, and ``gathers`` the one whose elements its writer
+    only puts into memory in order. One that ``waits``
     reads others which may have to be computed whole where it is first read.
     """
 
-    __slots__ = ("at", "buffer", "cost", "dims", "dtype", "flat", "gathers", "group", "swapped",
-                 "target", "tiled", "view_of", "waits", "writer")  # fmt: skip
+    __slots__ = ("at", "buffer", "cost", "dims", "dtype", "flat", "gathers", "group", "part_of",
+                 "swapped", "target", "tiled", "view_of", "waits", "writer")  # fmt: skip
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class Value:
         self.tiled: Across | None = None
         self.swapped: Value | None = None
         self.view_of: Value | None = None
+        self.part_of: Value | None = None
         self.gathers: Value | None = None
         self.waits = False
         self.writer: Callable[..., None] | None = None

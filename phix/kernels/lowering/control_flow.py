@@ -27,7 +27,7 @@ Values = tuple[Value, ...]
 
 def _operand(b: Builder, value: Value) -> Value:
     """A value that can be read inside a loop without anything being computed outside it."""
-    if b.is_open(value):
+    if b.is_open(value) and not _is_part_of_memory(b, value):
         b.materialize(value)
     result = Value(value.dims, value.dtype, cost=value.cost)
     result.buffer = value.buffer
@@ -35,6 +35,18 @@ def _operand(b: Builder, value: Value) -> Value:
         result.at = lambda idx: b.element(value, idx)
         result.flat = (lambda i: b.flat_element(value, i)) if value.is_flat else None
     return result
+
+
+def _is_part_of_memory(b: Builder, value: Value) -> bool:
+    """Whether a value is a slice of one that can only be computed whole, and then is."""
+    whole = value
+    while whole.buffer is None and whole.part_of is not None:
+        whole = whole.part_of
+    if whole is value or (whole.buffer is None and whole.writer is None):
+        return False
+    if whole.buffer is None:
+        b.materialize(whole)
+    return True
 
 
 def _row(b: Builder, value: Value, index: Expr) -> Value:

@@ -138,7 +138,9 @@ def _sliced(
             own.append(i)
         return tuple(own)
 
-    return reindexed(b, x, index, dims)
+    result = reindexed(b, x, index, dims)
+    result.part_of = x
+    return result
 
 
 @lowering("split", "move")
