@@ -66,7 +66,7 @@ def chain(x):
         x = {step}
     return x
 
-phix.jit(phix.value_and_grad(lambda x: ops.sum(chain(x))))({start})
+phix.jit(phix.value_and_grad(lambda x: ops.sum(chain(x))), disable="roll_steps")({start})
 """
 AT_ONCE = 4  # families in a process: starting one takes as long as a family does
 
@@ -226,7 +226,7 @@ def test_equal_loops_are_one_function():
 
 
 # -- work ----------------------------------------------------------------------------------------
-def work(function: Any, *args: Any) -> int:
+def work(function: Any, start: Any, disable: list[str]) -> int:
     """How many calls of phix's functions compiling takes."""
     counts: Counter[str] = Counter()
 
@@ -234,10 +234,10 @@ def work(function: Any, *args: Any) -> int:
         if event == "call" and "/phix/" in frame.f_code.co_filename:
             counts[frame.f_code.co_name] += 1
 
-    jitted = phix.jit(function, disable=["use_outputs", "reuse_temps"])
+    jitted = phix.jit(function, disable=["use_outputs", "reuse_temps", *disable])
     sys.setprofile(watch)
     try:
-        jitted.lower(*args).compile()
+        jitted.lower(start).compile()
     finally:
         sys.setprofile(None)
     return counts.total()
@@ -260,12 +260,13 @@ def chain_of(family: str, count: int) -> tuple[Any, Any]:
 ALSO = [pytest.param(f, marks=pytest.mark.prove) for f in ("reduction", "gather", "cumsum")]
 
 
+@pytest.mark.parametrize("disable", [[], ["roll_steps"]], ids=["rolled up", "as it is"])
 @pytest.mark.parametrize("family", ["pointwise", "matmul and relu", *ALSO])
-def test_work_to_compile_grows_with_the_graph(family):
+def test_work_to_compile_grows_with_the_graph(family, disable):
     works = []
     for count in (40, 80, 120):
         function, start = chain_of(family, count)
-        works.append(work(function, start))
+        works.append(work(function, start, disable))
     first, second = (b - a for a, b in pairwise(works))
     assert second < 1.3 * first, works  # the same steps; five thirds would be quadratic
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,8 @@ from phix.passes.unrolled_steps import (
 
 _MOST_STACKED = 1 << 26  # bytes of what all steps hand out
 _MOST_COPIED = 1 << 18  # bytes of what lies apart and is stacked in each call
+_JOINING = ("stack", "concat", "reshape", "pad", "slice_put")  # ops that take rows as they lie
+_CALLS_FOR_A_VALUE = 6  # that one is copied into or out of a stack
 _MOST_LEFT = 2  # steps that stay outside because they end otherwise
 
 
@@ -100,17 +102,29 @@ def loops_of(graph: Graph) -> tuple[list[Loop], Rows | None]:
     if not stretches([id(e.op) for e in equations], LEAST_STEPS):
         return [], None
     made = {v: (n, k) for n, e in enumerate(equations) for k, v in enumerate(e.variables)}
-    taken = np.zeros(len(equations), bool)
-    chosen: list[Steps] = []
-    for stretch in stretches(numbered(equations), LEAST_STEPS):
+    chosen = _chosen(graph, made)
+    while True:
+        rows = Rows(graph, made)
+        found = {steps: loop for steps in chosen if (loop := rows.loop(steps)) is not None}
+        alone = {steps: rows.read_alone(loop, found.values()) for steps, loop in found.items()}
+        worst = max(alone, key=alone.__getitem__, default=None)
+        if worst is None or alone[worst] <= 1:
+            return list(found.values()), rows
+        chosen.remove(worst)  # and without it, others may not be worth it any more
+
+
+def _chosen(graph: Graph, made: Made) -> list[Steps]:
+    """The steps that could be loops, none in another, in order."""
+    taken = np.zeros(len(graph.equations), bool)
+    found: list[Steps] = []
+    for stretch in stretches(numbered(graph.equations), LEAST_STEPS):
         if taken[stretch.start : stretch.stop].any():
             continue
         steps = steps_of(graph, made, stretch)
         if steps is not None:
             taken[stretch.start : stretch.stop] = True
-            chosen.append(steps)
-    rows = Rows(graph, made)
-    return list(filter(None, map(rows.loop, sorted(chosen, key=lambda s: s.start)))), rows
+            found.append(steps)
+    return sorted(found, key=lambda s: s.start)
 
 
 class Rows:
@@ -156,8 +170,27 @@ class Rows:
         return (
             stacked + sum(map(bytes_of, apart)) <= _MOST_STACKED
             and sum(map(bytes_of, copied)) <= _MOST_COPIED
-            and len(copied) * 4 <= steps.calls
+            and len(copied) * _CALLS_FOR_A_VALUE <= steps.calls
         )
+
+    def read_alone(self, loop: Loop, loops: Collection[Loop]) -> float:
+        """How much of what a loop stacks is read one by one, neither by loops nor by what stacks
+        it; above 1 it is not worth it."""
+        steps = loop.steps
+        alone = 0
+        for value in loop.stacked:
+            for step in loop.used[value]:
+                readers = self.readers[steps.variable(step, value)]
+                alone += any(not self._takes_rows(place, loops) for place in readers)
+        return alone * _CALLS_FOR_A_VALUE / steps.calls
+
+    def _takes_rows(self, place: int, loops: Collection[Loop]) -> bool:
+        if place == len(self.graph.equations):
+            return False
+        op = self.graph.equations[place].op
+        if any(op is OPS[name] for name in _JOINING):
+            return True
+        return any(loop.steps.is_inside(place) for loop in loops)
 
     def row(self, atom: Any) -> Row | None:
         """What a variable is a row of."""

@@ -38,7 +38,7 @@ class Around(NamedTuple):
 
 NOWHERE = Around()  # all on the host
 _HAS_GRAPHS = attrgetter("op.has_graphs")
-LEAST_EQUATIONS = 100  # of steps that become a loop: fewer compile in no time
+LEAST_EQUATIONS = 64  # of steps that become a loop: fewer compile in no time
 
 
 Change = Callable[[Graph, Around], Graph]

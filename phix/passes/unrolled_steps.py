@@ -268,7 +268,7 @@ class Steps:
         for step in range(self.count):
             for offset in self.inside:
                 for number, v in enumerate(self.equation(step, offset).variables):
-                    if any(not self._is_inside(place) for place in readers.get(v, ())):
+                    if any(not self.is_inside(place) for place in readers.get(v, ())):
                         found.setdefault(Result(offset, number), []).append(step)
         return found
 
@@ -279,14 +279,17 @@ class Steps:
         length = self.period * self.count
         return any(not 0 <= n - self.start < length for n in readers.get(variable, ()))
 
-    def _is_inside(self, place: int) -> bool:
+    def is_inside(self, place: int) -> bool:
+        """Whether the equation there is one of the loop."""
         step, offset = divmod(place - self.start, self.period)
         return 0 <= step < self.count and offset in self._inside
 
     @cached_property
     def calls(self) -> int:
-        """How many equations the loop is in place of, without those that cost nothing."""
-        return self.count * sum(not self.equation(0, o).op.view for o in self.inside)
+        """How many equations the loop is in place of, those behind it with it, but for what costs
+        nothing."""
+        offsets = (*self.inside, *self.behind) if self.inside else ()
+        return self.count * sum(not self.equation(0, o).op.view for o in offsets)
 
     @property
     def is_worth_it(self) -> bool:
