@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from itertools import combinations, pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import phix
@@ -108,8 +109,8 @@ def test_a_loop_has_its_body_in_it() -> None:
 
 def test_large_graphs_are_drawn_in_short() -> None:
     def long(x: phix.Tensor) -> phix.Tensor:
-        for k in range(120):
-            x = x - x.sum(axis=0) * float(k)
+        for k, turn in enumerate(np.random.default_rng(0).integers(2, size=120)):  # no loop
+            x = x - x.sum(axis=0) * float(k) if turn else phix.ops.sin(x)
         return x
 
     made = phix.make_graph(long)(phix.spec([4, 4]))
