@@ -256,6 +256,14 @@ def large(x: Any) -> Any:
     return sum(pn.sum(v * w) for v, w in zip(found, reversed(found)))
 
 
+def streamed(x: Any, y: Any) -> Any:
+    """A few products for each element, which would be loaded and stored in each step."""
+    z = x
+    for _ in range(STEPS):
+        z = z * z * 0.5 + y
+    return z
+
+
 def apart(*xs: Any) -> Any:
     """Each step reads an array of its own, large ones together."""
     total = xs[0]
@@ -270,6 +278,7 @@ def apart(*xs: Any) -> Any:
         (short, [normal(4)]),
         (said, [normal(4)]),
         (large, [normal(300, 900)]),
+        (streamed, [normal(600), normal(600)]),
         (apart, [normal(60, 40 + k)[:, :40] for k in range(STEPS)]),
     ],
     ids=lambda v: getattr(v, "__name__", ""),
@@ -294,7 +303,7 @@ def test_sizes_may_be_unknown(name: str) -> None:
     specs = [phix.spec([d if d == STEPS else f"n{d}" for d in a.shape], "float64") for a in args]
     with rolled() as found:
         values = phix.jit(lambda *x: function(pn, *x), input_spec=specs)(*args)
-    assert found == [scans]
+    assert found == [0 if name == "delayed" else scans]  # little work for many old values
     phix.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, 1e-11, 1e-12), values, function(np, *args)
     )

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phix.core import dims as dm
 from phix.core.graph import Equation, Graph, Variable, plain_symbol, symbols_of
+from phix.core.op import Op
 from phix.core.records import dataclass, field
 from phix.core.rules import OPS
 from phix.passes.repeats import stretches
@@ -29,6 +31,10 @@ from phix.passes.unrolled_steps import (
 
 _MOST_STACKED = 1 << 26  # bytes of what all steps hand out
 _MOST_COPIED = 1 << 18  # bytes of what lies apart and is stacked in each call
+_SMALL = 512  # elements that stay in the nearest cache, step by step
+_FUNCTION, _ROOT = 12, 4  # what a sine or the like takes, and a root, beside a sum or product
+_ROOTS = ("sqrt", "rsqrt", "divide", "reciprocal")
+_WORK_FOR_A_VALUE = 3  # in sums and products, for one that is loaded or stored
 _JOINING = ("stack", "concat", "reshape", "pad", "slice_put")  # ops that take rows as they lie
 _CALLS_FOR_A_VALUE = 6  # that one is copied into or out of a stack
 _MOST_LEFT = 2  # steps that stay outside because they end otherwise
@@ -74,6 +80,20 @@ class Loop:
         """Whether the last step alone is asked for something: better it stays what it is."""
         last = [self.steps.count - 1]
         return any(at == last and not self.is_final(v) for v, at in self.used.items())
+
+    @property
+    def streams(self) -> bool:
+        """Whether steps do little for each element of large values, which a loop loads and stores
+        in each: written out, each element goes through all of them at once."""
+        steps = self.steps
+        calls = [e for e in (steps.equation(0, o) for o in steps.inside) if not e.op.view]
+        sizes = [dm.known_product(v.meta.dims) for e in calls for v in e.variables]
+        is_small = all(size is not None and size <= _SMALL for size in sizes)
+        if is_small or not all(e.op.is_pointwise for e in calls):
+            return False
+        work = sum(_work_of(e.op) for e in calls)
+        moved = 2 * sum(steps.carried.values()) + len(self.stacked) + len(self.series)
+        return work < _WORK_FOR_A_VALUE * moved
 
     @property
     def is_closed(self) -> bool:
@@ -150,7 +170,9 @@ class Rows:
             shorter = steps.shortened() if found.ends_otherwise else None
             if shorter is not None:
                 found = Loop(shorter, shorter.used(self.readers))
-        if not (found.steps.is_worth_it and found.is_closed and self._has_room(found)):
+        if not found.steps.is_worth_it or found.streams or not found.is_closed:
+            return None
+        if not self._has_room(found):
             return None
         found.reverse = sum(map(self._direction, found.series)) < 0
         for value in found.stacked:
@@ -209,6 +231,13 @@ class Rows:
         rows = map(self.row, atoms)
         steps = (b.number - a.number for a, b in itertools.pairwise(rows) if a and b)
         return sum(s for s in steps if abs(s) == 1)
+
+
+def _work_of(op: Op) -> int:
+    """Sums and products that take as long as a pointwise op, for an element."""
+    if any(op is OPS[name] for name in _ROOTS):
+        return _ROOT
+    return _FUNCTION if "promote_float" in op.traits else 1
 
 
 def is_one(atoms: Sequence[Any]) -> bool:
