@@ -172,7 +172,7 @@ def add_parts(kind: str, size: int, tile: Tile) -> str:
     t = Text(kind, size)
     m, n, parts, out, lead, add = fields(t, "m", "n", "packed_x", "out", "lead", "add")
     high, wide = _padded(t, tile, *fields(t, "row_panels", "column_panels"))
-    lanes = tile.columns[0][0]
+    lanes = tile.lanes
     whole = t.op("sub", n, t.op("srem", n, lanes))
     with t.loop(0, "%spans") as s, t.loop(0, m) as row:
         adds = t.let(f"icmp ne i64 {t.op('or', add, s)}, 0")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, product
+from itertools import product
 from typing import TypeVar
 
 from phix.core.records import dataclass
@@ -19,18 +19,19 @@ SOME_TERMS = 64
 
 @dataclass(frozen=True)
 class Tile:
-    """The tiles held in registers: ``rows`` and, as vectors of so many lanes, ``columns``.
+    """The tiles held in registers: ``rows``, and columns as so many ``vectors`` of ``lanes``.
 
     The first of each make the largest tile; smaller ones are for the edges of a matrix. Widths are
-    multiples of 4.
+    multiples of 4; part of a vector would take as long as a whole one.
     """
 
     rows: tuple[int, ...]
-    columns: tuple[tuple[int, ...], ...]
+    lanes: int
+    vectors: tuple[int, ...]
 
     @property
     def widths(self) -> tuple[int, ...]:
-        return tuple(map(sum, self.columns))
+        return tuple(count * self.lanes for count in self.vectors)
 
     @property
     def is_low(self) -> bool:
@@ -48,9 +49,7 @@ def tile(dtype: str, vector_bytes: int, registers: int) -> Tile:
     """Tiles that leave registers for a row of y and one element of x."""
     lanes = vector_bytes // KINDS[dtype][1]
     rows, vectors = ((12, 8, 1), 2) if registers >= 32 else ((4, 1), 3)
-    half = ((lanes,) * (vectors - 1) + (lanes // 2,),) if lanes >= 8 else ()
-    every = ((lanes,) * vectors, *half, (lanes,) * (vectors - 1))
-    return Tile(rows, tuple(c for c in every if sum(c) % 4 == 0))
+    return Tile(rows, lanes, tuple(v for v in (vectors, vectors - 1) if v * lanes % 4 == 0))
 
 
 Cell = TypeVar("Cell", bound=Hashable)
@@ -151,34 +150,34 @@ class Text:
 
 
 # -- packing -------------------------------------------------------------------------------------
-def _pack(kind: str, size: int, columns: tuple[int, ...]) -> str:
+def _pack(kind: str, size: int, tile: Tile) -> str:
     """``to[q * width + r] = from[r * row + q * inner]``, and 0 for r from ``count`` on.
 
-    One of the strides is 1. ``columns`` are the vectors of a whole panel.
+    One of the strides is 1.
     """
     t = Text(kind, size)
     unit = t.let("icmp eq i64 %row, 1")
     # a part of a wider panel, of rows of x, may have as many as a whole one of columns
-    fits = [t.let(f"icmp eq i64 {name}, {sum(columns)}") for name in ("%count", "%width")]
+    fits = [t.let(f"icmp eq i64 {name}, {tile.widths[0]}") for name in ("%count", "%width")]
     is_whole = t.let(f"and i1 {unit}, {t.let(f'and i1 {fits[0]}, {fits[1]}')}")
     with t.where(is_whole):
-        _pack_whole(t, columns)
+        _pack_whole(t, tile)
     with t.where(t.let(f"xor i1 {is_whole}, true")):
-        _pack_part(t, unit, max(columns))
+        _pack_part(t, unit, tile.lanes)
     return t.function(
         "@pack(ptr %from, i64 %row, i64 %inner, i64 %count, i64 %k, ptr %to, i64 %width) noinline"
     )
 
 
-def _pack_whole(t: Text, columns: tuple[int, ...]) -> None:
+def _pack_whole(t: Text, tile: Tile) -> None:
     """Row by row; down vectors of columns, lines of the first cache would come twice."""
-    parts = [(sum(columns[:c]), lanes) for c, lanes in enumerate(columns)]
+    starts = range(0, tile.widths[0], tile.lanes)
     with t.loop(0, "%k") as q:
         source = t.at("%from", t.op("mul", q, "%inner"))
-        to = t.at("%to", t.op("mul", q, sum(columns)))
-        values = [t.load(t.at(source, at), lanes) for at, lanes in parts]
-        for value, (at, lanes) in zip(values, parts):
-            t.store(value, t.at(to, at), lanes)
+        to = t.at("%to", t.op("mul", q, tile.widths[0]))
+        values = [t.load(t.at(source, at), tile.lanes) for at in starts]
+        for value, at in zip(values, starts):
+            t.store(value, t.at(to, at), tile.lanes)
 
 
 def _pack_part(t: Text, unit: str, lanes: int) -> None:
@@ -245,51 +244,55 @@ _ARGUMENTS = (
 )
 
 
-def _tile_function(kind: str, size: int, rows: int, columns: tuple[int, ...], tile: Tile) -> str:
+def _tile_function(kind: str, size: int, rows: int, vectors: int, tile: Tile) -> str:
     """``to = a b``, or that added to it: ``depth`` columns of a panel a by rows of a panel b.
 
-    With ``%goes_on`` the sums begin with what ``to`` holds, where whole tiles can be read. In the
-    largest tile, rows of a that are packed, next to each other, have a loop of their own: where
-    each of them is takes as many instructions as half of the sums otherwise.
+    With ``%goes_on`` the sums begin with what ``to`` holds, where whole tiles can be read; high
+    tiles are never asked for that. In the largest tile, rows of a that are packed, next to each
+    other, have a loop of their own: where each of them is takes as many instructions as half of the
+    sums otherwise.
     """
     t = Text(kind, size)
-    starts = [sum(columns[:c]) for c in range(len(columns))]
-    # of sums of two lengths LLVM leaves some in memory, where registers are few
-    held = [columns[0]] * len(columns) if tile.is_low else list(columns)
+    vector = f"<{tile.lanes} x {kind}>"
     offsets = [t.op("mul nsw", "%row", r) for r in range(rows)]
-    _ask_for(t, rows, sum(columns))
-    cells = list(product(range(rows), range(len(columns))))
-    kinds = {(r, c): f"<{held[c]} x {kind}>" for r, c in cells}
-    t.put("br i1 %goes_on, label %old, label %begin")
-    t.lines.append("old:")
-    before = {}
-    for r, c in cells:
-        old = t.load(t.at("%to", t.op("mul nsw", "%lead", r), starts[c]), columns[c])
-        before[r, c] = _resized(t, old, columns[c], held[c])
+    _ask_for(t, rows, vectors * tile.lanes)
+    cells = list(product(range(rows), range(vectors)))
+    before = _sums_before(t, cells, tile.lanes) if tile.is_low else {}
     t.put("br label %begin")
     t.lines.append("begin:")
     for cell in cells:
-        come = f"[zeroinitializer, %start], [{before[cell]}, %old]"
-        t.put(f"{_named('first', cell)} = phi {kinds[cell]} {come}")
+        come = f"[zeroinitializer, %start]{before.get(cell, '')}"
+        t.put(f"{_named('first', cell)} = phi {vector} {come}")
     ways: dict[str, Sequence[str | int]] = {"lying": offsets}
-    if (rows, columns) == (tile.rows[0], tile.columns[0]):
+    if (rows, vectors) == (tile.rows[0], tile.vectors[0]):
         ways = {"packed": range(rows), "lying": offsets}
         is_packed = t.let("icmp eq i64 %row, 1")
         t.put(f"br i1 {is_packed}, label %packed, label %lying")
     else:
         t.put("br label %lying")
     for way, places in ways.items():
-        _sum_up(t, way, places, (columns, held), kinds)
+        _sum_up(t, way, places, tile.lanes, cells)
     t.lines.append("sum:")
     for cell in cells:
         come = ", ".join(f"[{_named(way, cell)}, %{way}]" for way in ways)
-        t.put(f"{_named('sum', cell)} = phi {kinds[cell]} {come}")
-    sums = {(r, c): _resized(t, _named("sum", (r, c)), held[c], columns[c]) for r, c in cells}
-    _store_tile(t, rows, columns, sums)
-    return t.function(f"@tile_{rows}_{sum(columns)}({_ARGUMENTS}) noinline")
+        t.put(f"{_named('sum', cell)} = phi {vector} {come}")
+    _store_tile(t, rows, vectors, tile.lanes)
+    return t.function(f"@tile_{rows}_{vectors * tile.lanes}({_ARGUMENTS}) noinline")
 
 
-def _named(what: str, cell: tuple[int, int]) -> str:
+# A row of a tile, and one of its vectors.
+_Cell = tuple[int, int]
+
+
+def _sums_before(t: Text, cells: Sequence[_Cell], lanes: int) -> dict[_Cell, str]:
+    """What sums that go on begin with, in the block ``old``; else they begin in ``begin``."""
+    t.put("br i1 %goes_on, label %old, label %begin")
+    t.lines.append("old:")
+    rows = {r: t.at("%to", t.op("mul nsw", "%lead", r)) for r, _ in cells}
+    return {(r, c): f", [{t.load(t.at(rows[r], c * lanes), lanes)}, %old]" for r, c in cells}
+
+
+def _named(what: str, cell: _Cell) -> str:
     return f"%{what}.{cell[0]}.{cell[1]}"
 
 
@@ -297,46 +300,31 @@ def _sum_up(
     t: Text,
     way: str,
     places: Sequence[str | int],
-    widths: tuple[Sequence[int], Sequence[int]],
-    kinds: dict[tuple[int, int], str],
+    lanes: int,
+    cells: Sequence[_Cell],
 ) -> None:
     """A loop over the terms, from the block ``begin`` to ``sum``; in ``places`` are the elements of
-    one column of a. Of ``widths`` vectors have the first in memory, the second in registers."""
+    one column of a."""
+    vector = f"<{lanes} x {t.kind}>"
     t.lines.append(f"{way}:")
     q = f"%{way}.q"
     t.put(f"{q} = phi i64 [0, %begin], [{q}.next, %{way}.body]")
-    for cell, kind in kinds.items():
+    for cell in cells:
         come = f"[{_named('first', cell)}, %begin], [{_named(way, cell)}.next, %{way}.body]"
-        t.put(f"{_named(way, cell)} = phi {kind} {come}")
+        t.put(f"{_named(way, cell)} = phi {vector} {come}")
     t.put(f"%{way}.more = icmp slt i64 {q}, %depth")
     t.put(f"br i1 %{way}.more, label %{way}.body, label %sum")
     t.lines.append(f"{way}.body:")
     a, b = t.at("%a", t.op("mul nsw", q, "%inner")), t.at("%b", t.op("mul nsw", q, "%pitch"))
-    columns, held = widths
-    row = [_resized(t, t.load(t.at(b, sum(columns[:c])), lanes), lanes, held[c])
-           for c, lanes in enumerate(columns)]  # fmt: skip
-    factors: dict[tuple[int, int], str] = {}
-    for (r, c), kind in kinds.items():
+    row = [t.load(t.at(b, c * lanes), lanes) for r, c in cells if r == 0]
+    for r, c in cells:
         if not c:
-            factor = t.load(t.at(a, places[r]))
-            factors = {
-                (r, lanes): spread(t, t.kind, factor, lanes) for lanes in dict.fromkeys(held)
-            }
+            factor = spread(t, t.kind, t.load(t.at(a, places[r])), lanes)
         old = _named(way, (r, c))
-        terms = f"{kind} {factors[r, held[c]]}, {kind} {row[c]}, {kind} {old}"
-        t.put(f"{old}.next = call {kind} @llvm.fmuladd.{mangled(t.kind, held[c])}({terms})")
+        terms = f"{vector} {factor}, {vector} {row[c]}, {vector} {old}"
+        t.put(f"{old}.next = call {vector} @llvm.fmuladd.{mangled(t.kind, lanes)}({terms})")
     t.put(f"{q}.next = add nuw nsw i64 {q}, 1")
     t.put(f"br label %{way}")
-
-
-def _resized(t: Text, vector: str, have: int, want: int) -> str:
-    """The first lanes of a vector, or all of them and zeros."""
-    if have == want:
-        return vector
-    kind = f"<{have} x {t.kind}>"
-    order = ", ".join(f"i32 {min(n, have)}" for n in range(want))
-    mask = f"<{want} x i32> <{order}>"
-    return t.let(f"shufflevector {kind} {vector}, {kind} zeroinitializer, {mask}")
 
 
 def _ask_for(t: Text, rows: int, width: int) -> None:
@@ -367,57 +355,54 @@ def first_lanes(t: Text, count: str, lanes: int, before: int = 0) -> str:
     return t.let(f"icmp slt <{lanes} x i32> <{steps}>, {every}")
 
 
-def _store_tile(t: Text, rows: int, columns: tuple[int, ...], sums: _Sums) -> None:
+def _store_tile(t: Text, rows: int, vectors: int, lanes: int) -> None:
     """Put the sums into memory; at the edges of a matrix some rows and columns are not there."""
-    starts = [sum(columns[:c]) for c in range(len(columns))]
-    masks = (first_lanes(t, "%columns", lanes, at) for at, lanes in zip(starts, columns))
-    parts = list(zip(starts, columns, masks))
-    whole = [(at, lanes, None) for at, lanes, _ in parts]
-    is_whole = t.let(f"icmp eq i64 %columns, {sum(columns)}")
+    starts = range(0, vectors * lanes, lanes)
+    parts = [(at, first_lanes(t, "%columns", lanes, at)) for at in starts]
+    whole = [(at, None) for at in starts]
+    is_whole = t.let(f"icmp eq i64 %columns, {vectors * lanes}")
     # what is not added to is not read: it may just have been written, by a store of other bytes
     t.put("br i1 %add, label %added, label %set")
     t.lines.append("set:")
     t.put(f"br i1 {is_whole}, label %whole0, label %part0")
-    _set_tile(t, "whole", rows, whole, sums)
-    _set_tile(t, "part", rows, parts, sums)
+    _set_tile(t, "whole", rows, whole, lanes)
+    _set_tile(t, "part", rows, parts, lanes)
     t.lines.append("added:")
-    _add_tile(t, rows, is_whole, whole, parts, sums)
+    _add_tile(t, rows, is_whole, (whole, parts), lanes)
     t.put("br label %done")
     t.lines.append("done:")
 
 
-# The sums of a tile, by row and number of the vector.
-_Sums = Mapping[tuple[int, int], str]
-# Vectors of a row of a tile: the first column, the lanes, and which of them are there; None: all. A
-# masked store of whole vectors takes 12 cycles on some CPUs.
-_Parts = Sequence[tuple[int, int, str | None]]
+# Vectors of a row of a tile: the first column, and which lanes are there; None: all. A masked store
+# of whole vectors takes 12 cycles on some CPUs.
+_Parts = Sequence[tuple[int, str | None]]
 
 
-def _set_tile(t: Text, name: str, rows: int, parts: _Parts, sums: _Sums) -> None:
+def _set_tile(t: Text, name: str, rows: int, parts: _Parts, lanes: int) -> None:
     """Put the sums where they belong; the blocks of the rows are named so."""
     for r in range(rows):
         t.lines.append(f"{name}{r}:")
         to = t.at("%to", t.op("mul nsw", "%lead", r))
-        for c, (at, lanes, mask) in enumerate(parts):
-            _store(t, sums[r, c], t.at(to, at), lanes, mask)
+        for c, (at, mask) in enumerate(parts):
+            _store(t, _named("sum", (r, c)), t.at(to, at), lanes, mask)
         if r + 1 < rows:
             has = t.let(f"icmp slt i64 {r + 1}, %rows")
             t.put(f"br i1 {has}, label %{name}{r + 1}, label %done")
     t.put("br label %done")
 
 
-def _add_tile(t: Text, rows: int, is_whole: str, whole: _Parts, parts: _Parts, sums: _Sums) -> None:
+def _add_tile(t: Text, rows: int, is_whole: str, each: tuple[_Parts, _Parts], lanes: int) -> None:
     """Add the sums to memory, by way of the stack: few products need it, and a loop is short."""
-    width = sum(lanes for _, lanes, _ in parts)
+    width = len(each[0]) * lanes
     t.head.append(f"  %sums = alloca [{rows * width} x {t.kind}], align 64")
-    for r, (c, (at, lanes, _)) in product(range(rows), enumerate(parts)):
-        t.store(sums[r, c], t.at("%sums", r * width + at), lanes)
+    for r, (c, (at, _)) in product(range(rows), enumerate(each[0])):
+        t.store(_named("sum", (r, c)), t.at("%sums", r * width + at), lanes)
     is_part = t.let(f"xor i1 {is_whole}, true")
-    for condition, vectors in ((is_whole, whole), (is_part, parts)):
+    for condition, vectors in zip((is_whole, is_part), each):
         with t.where(condition), t.loop(0, "%rows") as row:
             to = t.at("%to", t.op("mul nsw", "%lead", row))
             own = t.at("%sums", t.op("mul", row, width))
-            for at, lanes, mask in vectors:
+            for at, mask in vectors:
                 old, new = _load(t, t.at(to, at), lanes, mask), t.load(t.at(own, at), lanes)
                 total = t.let(f"fadd <{lanes} x {t.kind}> {old}, {new}")
                 _store(t, total, t.at(to, at), lanes, mask)
@@ -454,20 +439,14 @@ def _choice(kind: str, size: int, tile: Tile) -> str:
 def functions(dtype: str, tile: Tile) -> list[str]:
     """Declarations, and the functions ``@pack`` and ``@tile``."""
     kind, size = KINDS[dtype]
-    parts = []
-    for lanes in sorted(set(chain(*tile.columns))):
-        vector, suffix = f"<{lanes} x {kind}>", mangled(kind, lanes)
-        masked = f"ptr, i32, <{lanes} x i1>"
-        parts += [
-            f"declare {vector} @llvm.fmuladd.{suffix}({vector}, {vector}, {vector})",
-            f"declare {vector} @llvm.masked.load.{suffix}.p0({masked}, {vector})",
-            f"declare void @llvm.masked.store.{suffix}.p0({vector}, {masked})",
-        ]
-    shapes = product(tile.rows, tile.columns)
+    vector, suffix = f"<{tile.lanes} x {kind}>", mangled(kind, tile.lanes)
+    masked = f"ptr, i32, <{tile.lanes} x i1>"
     return [
-        *parts,
+        f"declare {vector} @llvm.fmuladd.{suffix}({vector}, {vector}, {vector})",
+        f"declare {vector} @llvm.masked.load.{suffix}.p0({masked}, {vector})",
+        f"declare void @llvm.masked.store.{suffix}.p0({vector}, {masked})",
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
-        _pack(kind, size, tile.columns[0]),
-        *(_tile_function(kind, size, *shape, tile) for shape in shapes),
+        _pack(kind, size, tile),
+        *(_tile_function(kind, size, *shape, tile) for shape in product(tile.rows, tile.vectors)),
         _choice(kind, size, tile),
     ]
