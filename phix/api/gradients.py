@@ -28,7 +28,7 @@ from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor, tensor_place
 from phix.core.errors import ArgumentError, DifferentiationError, DTypeError
-from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
+from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, naming, takes
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase
 from phix.core.tracebacks import leaving_phix
@@ -347,6 +347,9 @@ def _one(dtype: np.dtype, place: Place | None) -> Tensor:
     return owned_tensor(np.ones((), dtype), place)
 
 
+_IN_GRAD = naming("grad", of_ops=False)  # as ``named`` does it, which takes a call more
+
+
 @overload
 def grad(
     function: OfTensor[P, tuple[R, A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
@@ -392,9 +395,9 @@ def grad(
     both = _with_gradient(function, argnums, has_aux)
 
     @functools.wraps(function)
-    @named("grad")
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, found = both(*args, **kwargs)
+        with _IN_GRAD:
+            value, found = both(*args, **kwargs)
         return (found, value[1]) if has_aux else found
 
     return gradient

@@ -24,6 +24,7 @@ from phix.interpreters.backward_rules import (
 )
 from phix.interpreters.call_keys import FIXED, asked, is_plain, keep, number_key
 from phix.interpreters.infer_meta import RUN_TIME, infer
+from phix.interpreters.known_pulls import KnownPulls
 
 # By the call as the user wrote it, and the keys of its inputs.
 KNOWN: dict[Any, KnownCall] = {}
@@ -37,10 +38,11 @@ class KnownCall:
 
     ``fixed`` are the numbers among the inputs, as tensors: (where, tensor or None). The backward op
     gets ``args``, but for those of each call itself: ``kept`` has them, as (where among the args,
-    where among inputs and output), and cotangents. ``run`` is the plan of the eager call.
+    where among inputs and output), and cotangents. ``run`` is the plan of the eager call, ``pulls``
+    are the programs of its backward.
     """
 
-    __slots__ = ("adjoint", "args", "fixed", "is_differentiable", "kept", "run")
+    __slots__ = ("adjoint", "args", "fixed", "is_differentiable", "kept", "pulls", "run")
 
     def __init__(
         self, op: Op, run: Callable[..., Any], values: Sequence[Any], fixed: Any, attrs: Any
@@ -50,6 +52,7 @@ class KnownCall:
         rule = get_op(op.backward or "")
         self.run, self.fixed, self.adjoint = run, fixed, adjoint_of(op, rule)
         self.is_differentiable = dt.is_differentiable(out.dtype)
+        self.pulls = KnownPulls()
         self.args: list[Any] = []
         self.kept: list[tuple[int, int]] = []
         whole, numbers = is_called(rule), dict(fixed)

@@ -20,7 +20,6 @@ from phix.core.rules import get_op
 from phix.core.source import derivation, is_recording, user_source
 from phix.core.tensor import Tensor, TensorBase, Tracer, ValueTracer
 from phix.interpreters.backward_rules import (
-    BackwardRule,
     as_outputs,
     backward_args,
     is_constant,
@@ -32,6 +31,7 @@ from phix.interpreters.call_keys import FIXED
 from phix.interpreters.decompose import taken_apart
 from phix.interpreters.equal_calls import call_key as equal_call_key
 from phix.interpreters.known_calls import KNOWN, call_key, note
+from phix.interpreters.known_pulls import KnownPull
 from phix.interpreters.tape import Pullback, Record
 from phix.interpreters.uncovered import apart
 
@@ -136,7 +136,7 @@ class VJP(Interpreter):
             args[here] = values[place]
         self.nodes += 1
         made = VJPTracer(self, out, self.nodes - 1)
-        pull = BackwardRule(known.adjoint, args)
+        pull = KnownPull(known.adjoint, args, nodes, known.pulls)
         self.tape.append(Record(op, pull, nodes, ((made.node, None),)))
         return made
 
