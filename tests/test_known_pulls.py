@@ -105,6 +105,19 @@ def test_gradients_are_the_same_from_the_first_call_on(
     assert programs() or not np.prod(shape)
 
 
+def test_rules_that_move_elements_are_left_as_they_are() -> None:
+    """Their axes are not those of a line of elements."""
+    matrix = np.eye(3) * 2 + np.tri(3)
+
+    def function(x: Any) -> Any:
+        turned = ops.flip(ops.roll(ops.transpose(x, [1, 0]), 1, 0), [1])
+        return ops.sum(ops.solve(x, turned) * ops.cumsum(ops.softmax(turned, 1), 1))
+
+    first, *others = [phix.grad(function)(matrix).numpy() for _ in range(2 * OFTEN)]
+    for other in others:
+        np.testing.assert_allclose(other, first, rtol=1e-12)
+
+
 def test_what_nobody_wants_is_not_made() -> None:
     gradient = phix.grad(lambda x: ops.sum(x * 2.0))
     for _ in range(OFTEN):

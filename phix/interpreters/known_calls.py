@@ -52,7 +52,7 @@ class KnownCall:
         rule = get_op(op.backward or "")
         self.run, self.fixed, self.adjoint = run, fixed, adjoint_of(op, rule)
         self.is_differentiable = dt.is_differentiable(out.dtype)
-        self.pulls = KnownPulls()
+        self.pulls = KnownPulls(op, self.adjoint)
         self.args: list[Any] = []
         self.kept: list[tuple[int, int]] = []
         whole, numbers = is_called(rule), dict(fixed)

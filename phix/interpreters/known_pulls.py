@@ -1,4 +1,4 @@
-"""Pulls that come again and again: a backward op that is pointwise becomes one program.
+"""Pulls that come again and again: the backward of a pointwise op becomes one program.
 
 Op by op, the backward of ``x * 2.0`` makes a product, and of one that nobody asked for a sum; that
 of ``tanh`` takes three calls. Pointwise ops give the same bits in one program and in several, so
@@ -18,6 +18,7 @@ from phix.core.dims import Shape
 from phix.core.exact_keys import exact_key
 from phix.core.graph import Equation, Graph, Variable
 from phix.core.meta import MetaTensor
+from phix.core.op import Op
 from phix.core.places import is_host_alone
 from phix.core.tensor import Tensor, key_of, tensor_of
 from phix.interpreters.backward_rules import Adjoint, BackwardRule, is_called
@@ -40,12 +41,13 @@ places.LISTENERS.append(PROGRAMS.clear)
 
 class KnownPulls:
     """Those of calls alike, by the kind of the cotangent and the gradients that are wanted: how
-    much was done, then the program. ``found`` is None once there was none to make."""
+    much was done, then the program. ``found`` is None where there is none to make."""
 
     __slots__ = ("found",)
 
-    def __init__(self) -> None:
-        self.found: dict[Any, Any] | None = {}
+    def __init__(self, op: Op, adjoint: Adjoint) -> None:
+        is_one = op.is_pointwise and not is_called(adjoint.rule) and len(adjoint.cotangents) == 1
+        self.found: dict[Any, Any] | None = {} if is_one else None
 
     def program(self, pull: KnownPull, cotangent: Tensor) -> Run | None:
         """What takes the arrays of the cotangent and of the tensors among the args."""
@@ -92,12 +94,11 @@ class KnownPull(BackwardRule):
 
 def _made(pull: KnownPull, cotangent: Tensor, wanted: tuple[bool, ...]) -> Run | None:
     """See ``KnownPulls.program``."""
-    rule, cotangents = pull.adjoint.rule, pull.adjoint.cotangents
-    tensors = [cotangent, *[x for x in pull.args if type(x) is Tensor]]
-    if not is_host_alone() or is_called(rule) or len(cotangents) > 1 or not cotangent.size:
+    if not is_host_alone() or not cotangent.size:
         return None
+    tensors = [cotangent, *[x for x in pull.args if type(x) is Tensor]]
     args = [_flat(x, cotangent.shape) for x in (cotangent, *pull.args)]
-    key = (rule, wanted, *map(exact_key, map(_kind, args)))
+    key = (pull.adjoint.rule, wanted, *map(exact_key, map(_kind, args)))
     if key not in PROGRAMS:
         graph = _graph(pull, args, wanted)
         compiled = None if graph is None else Compiled(graph)
@@ -107,7 +108,7 @@ def _made(pull: KnownPull, cotangent: Tensor, wanted: tuple[bool, ...]) -> Run |
 
 
 def _flat(arg: Any, shape: Shape) -> Any:
-    """What an arg is to a graph for all sizes: a tensor of that shape has one dim, a number none."""
+    """What an arg is to a graph for all sizes: a tensor of that shape has one dim, else none."""
     if not isinstance(arg, (Tensor, MetaTensor)):
         return arg
     if arg.shape == () or arg.shape == shape:
