@@ -191,6 +191,16 @@ def test_what_cannot_be_reached_is_nan() -> None:
 
 
 @each_method
+def test_what_is_no_number_from_the_start_ends(method: str) -> None:
+    span = (0.0, 3.0)
+    for slope, y0 in ((lotka_volterra, START * np.nan), (lambda t, y: ops.sqrt(y - 9.0), START)):
+        for call in (solve_ivp, phix.jit(solve_ivp, static_argnames=("fun", "t_span", "method"))):
+            found = call(slope, span, y0, method=method, t_eval=np.array([1.0, 3.0]))
+            assert found.status.item() == -1 and np.isnan(found.y.numpy()).all()
+        assert solve_ivp(slope, span, y0, method=method).status.item() == -1
+
+
+@each_method
 def test_formulas_have_their_orders(method: str) -> None:
     """Of quadratures: sum_i b_i c_i^(k - 1) = 1 / k; rows sum to their c; errors of constants are
     none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from phix.array_functions.numpy_arguments import of_truths, refuse, tensor
 from phix.core import dtypes as dt
 from phix.core.axes import axes_of
 from phix.core.errors import ArgumentError, ShapeError
-from phix.core.numpy_protocol import NotOfferedError
+from phix.core.given import is_int
 
 Function = Callable[..., Any]
+_LETTERS = ascii_uppercase + ascii_lowercase  # of axes that are ints: letters have their order
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:
@@ -68,12 +70,41 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
-    """The sum of products that an equation such as 'ij,jk->ik' says."""
+    """The sum of products that an equation such as 'ij,jk->ik' says, or a list of ints behind each
+    factor, and one of those of the result at the end."""
     refuse(out=out)
-    if not isinstance(operands[0], str):
-        raise NotOfferedError("axes as lists of ints")
-    factors = [tensor(x) for x in operands[1:]]
-    return of_truths(ops.einsum(factors, operands[0]), *factors)
+    if operands and isinstance(operands[0], str):
+        equation, given = operands[0], operands[1:]
+    else:
+        equation, given = _equation(operands), operands[: len(operands) // 2 * 2 : 2]
+    factors = [tensor(x) for x in given]
+    return of_truths(ops.einsum(factors, equation), *factors)
+
+
+def _equation(operands: Sequence[Any]) -> str:
+    """What ``x, [0, 1], y, [1, 2], [0, 2]`` says."""
+    names = list(operands[1::2])
+    result = [operands[-1]] if len(operands) % 2 else []
+    for axes in names + result:
+        if not isinstance(axes, (list, tuple)) or not all(map(_is_name, axes)):
+            raise ArgumentError(
+                "einsum: an equation such as 'ij,jk->ik' comes first, or behind each factor a list "
+                f"of its axes, ints from 0 to {len(_LETTERS) - 1} and ..., found {axes!r:.80}"
+            )
+    if not names:
+        raise ArgumentError(
+            "einsum: an equation such as 'ij,jk->ik' comes first, then its factors, found "
+            f"{len(operands)} without one"
+        )
+    left, right = (
+        ["".join("..." if n is Ellipsis else _LETTERS[n] for n in axes) for axes in part]
+        for part in (names, result)
+    )
+    return ",".join(left) + "".join(f"->{axes}" for axes in right)
+
+
+def _is_name(axis: Any) -> bool:
+    return axis is Ellipsis or (is_int(axis) and 0 <= axis < len(_LETTERS))
 
 
 def kron(a: Any, b: Any) -> Any:

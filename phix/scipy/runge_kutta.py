@@ -112,7 +112,7 @@ class Solver:
         curve = _curve(h, slopes, at.y, y, self.formula)
         new = Progress(after, y, slopes[len(self.formula.a)], length, at.time, h, curve, at.tried)
         kept = pytrees.map(lambda a, b: ops.where(good, a, b), new, at)
-        is_stuck = ~good & (length <= shortest)
+        is_stuck = ~good & ~(length > shortest)  # nor a NaN, which y is then
         tried = ops.cast(ops.where(is_stuck, self.mxstep, at.tried + 1), dt.int32)
         return kept._replace(length=self._next_length(length, error), tried=tried)
 
