@@ -341,11 +341,16 @@ def test_slopes_of_incomplete_gamma_functions_where_the_shape_begins() -> None:
             found = slope(dtype(0), x.astype(dtype)).numpy()
             np.testing.assert_allclose(sign * found, scipy.special.exp1(x), rtol=digits)
     assert phix.grad(special.gammainc)(np.float64(0), np.float64(np.inf)).item() == 0.0
-    second = phix.jit(phix.grad(phix.grad(special.gammainc)))
-    with mpmath.workdps(40):  # so near to 0 it is what it is there
-        want = mpmath.diff(lambda a: mpmath.gammainc(a, 0, 0.5, regularized=True), 1e-9, 2)
-    for a in (0, 1e-300, 1e-20, 1e-16, 1e-12):
-        np.testing.assert_allclose(second(np.float64(a), np.float64(0.5)), float(want), rtol=1e-3)
+    second = phix.jit(phix.vmap(phix.grad(phix.grad(special.gammainc)), (0, None)))
+    shapes = np.array([1e-30, 1e-12, 1e-3, 0.09])
+    for x in (0.5, 0.99, 1.5, 30.0):
+        with mpmath.workdps(80):
+            part = lambda a: mpmath.gammainc(a, x, mpmath.inf, regularized=True)  # noqa: B023, E731
+            want = [-float(mpmath.diff(part, a, 2, h=a * mpmath.mpf(10) ** -12)) for a in shapes]
+        found = second(shapes, np.float64(x)).numpy()
+        np.testing.assert_allclose(found, want, rtol=1e-10)
+    at_none = second(np.zeros(1), np.float64(0.5)).item()
+    np.testing.assert_allclose(at_none, second(shapes[:1], np.float64(0.5)).item(), rtol=1e-12)
 
 
 def test_counts_of_large_and_tiny_shapes_keep_their_digits() -> None:
@@ -403,6 +408,32 @@ def test_slopes_of_betainc_next_to_shapes_of_none(place: int, at: Any, want: flo
     slope = phix.grad(special.betainc, place)
     for found in (slope, phix.jit(slope)):
         np.testing.assert_allclose(found(*map(np.float64, at)).item(), want, rtol=1e-13)
+
+
+# Shapes and x: second slopes in a and in b, of which one is next to 0
+CURVES_NEXT_TO_NONE = [
+    (1e-30, 0.02, 0.9), (1e-30, 1e-5, 0.55), (1e-12, 2.5, 0.3), (0.02, 1e-30, 0.3),
+    (2.5, 1e-30, 0.3), (2.5, 1e-12, 0.9), (0.5, 1e-5, 0.999), (40.0, 1e-8, 0.6),
+]  # fmt: skip
+
+
+def test_second_slopes_of_betainc_next_to_shapes_of_none() -> None:
+    columns = [np.array(v) for v in zip(*CURVES_NEXT_TO_NONE)]
+    for place in (0, 1):
+        curve = phix.grad(phix.grad(special.betainc, place), place)
+        found = phix.jit(phix.vmap(curve))(*columns).numpy()
+        for k, at in enumerate(CURVES_NEXT_TO_NONE):
+            with mpmath.workdps(160):
+                point = [mpmath.mpf(v) for v in at]
+                step = point[place] * mpmath.mpf(10) ** -24
+
+                def part(v: Any, point: Any = point, place: int = place) -> Any:
+                    shapes = [v if i == place else point[i] for i in (0, 1)]
+                    return mpmath.betainc(*shapes, 0, point[2], regularized=True)
+
+                low, middle, high = (part(point[place] + s * step) for s in (-1, 0, 1))
+                want = float((high - 2 * middle + low) / step**2)
+            np.testing.assert_allclose(found[k], want, rtol=2e-9, err_msg=f"{place} {at}")
 
 
 def test_densities_of_small_parts_keep_their_digits() -> None:

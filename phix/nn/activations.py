@@ -269,7 +269,9 @@ def squareplus(x: TensorLike, b: FloatLike | TensorLike = 4) -> Tensor:
     size = scale * ops.sqrt(ops.square(at / scale) + bend / scale / scale)
     is_below = at < 0
     away = size * 0.5 + ops.where(is_below, -at, at) * 0.5
-    return ops.where(is_endless, ops.relu(whole), ops.where(is_below, bend / 4 / away, away))
+    beside = bend / 4 / away  # what it has beside relu(x): second slopes of size alone would cancel
+    found = ops.where(is_below, beside, at + beside)
+    return ops.where(is_endless, ops.relu(whole), found)
 
 
 @takes()

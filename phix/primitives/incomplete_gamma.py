@@ -90,8 +90,9 @@ def _exp_rest(w: Any) -> Any:
     return ops.where(near, small * small * series, ops.exp(w) - (1 + w))
 
 
-def _prefix(a: Any, y: Any) -> Any:
-    """y^a exp(-y) / gamma(a), for large a in terms of y / a - 1, in which nothing cancels."""
+def log_prefix(a: Any, y: Any) -> Any:
+    """log of y^a exp(-y) / gamma(a), for large a in terms of y / a - 1, in which nothing
+    cancels."""
     large = a > _LARGE
     wide = ops.where(large, a, _LARGE)
     inverse = 1 / wide
@@ -101,7 +102,11 @@ def _prefix(a: Any, y: Any) -> Any:
     far = far + 0.5 * ops.log(wide / (2 * math.pi))
     few, height = ops.where(large, 1.0, a), ops.where(large, 1.0, y)
     near = few * ops.log(height) - height - ops.lgamma(few)
-    return ops.exp(ops.where(large, far, near))
+    return ops.where(large, far, near)
+
+
+def _prefix(a: Any, y: Any) -> Any:
+    return ops.exp(log_prefix(a, y))
 
 
 @functools.cache
@@ -134,7 +139,7 @@ def _reach(a: Any, y: Any, above: Any, cut: float) -> Any:
     return ops.where(usable, ops.minimum(bound, outer), outer)
 
 
-def _integral(a: Any, y: Any, above: Any, rule: tuple[int, float]) -> Any:
+def integral(a: Any, y: Any, above: Any, rule: tuple[int, float] = _FINE) -> Any:
     """The integral of the module's first lines, above y or below; node by node along a first axis,
     so that all else stays vectors of elements."""
     count, cut = rule
@@ -161,7 +166,7 @@ def _series(a: Any, y: Any) -> Any:
     return top / bottom
 
 
-def _next_to_zero(a: Any, y: Any) -> Any:
+def next_to_zero(a: Any, y: Any) -> Any:
     """For a <= 1/2 and y < 1: what y^a / gamma(a + 1) lacks to 1, and the rest of its series."""
     power = a * ops.log(y) - a * _horner(a, _log_gamma_of_one_more())
     total: Any = 0.0
@@ -185,7 +190,7 @@ def _parts(a: Any, y: Any, short: Any, rule: tuple[int, float]) -> tuple[Any, An
     scale = _prefix(a, y)
     low = scale / a * _series(*(ops.where(short, v, c) for v, c in ((a, 2.0), (y, 1.0))))
     far_a, far_y = ops.where(short, 6.0, a), ops.where(short, 5.0, y)
-    found = scale * _integral(far_a, far_y, far_y >= far_a, rule)
+    found = scale * integral(far_a, far_y, far_y >= far_a, rule)
     low = ops.where(short, low, ops.where(above, 1 - found, found))
     return low, ops.where(above & ~short, found, 1 - low)
 
@@ -211,7 +216,7 @@ def upper(a: Any, y: Any, rule: tuple[int, float]) -> Any:
     tiny = inside & (y < _SMALL) & (a <= 0.5)
     other = inside & ~tiny
     short = (y < _NEAR) & ~((y >= a) & (y >= _SMALL)) & other
-    outer = _next_to_zero(ops.where(tiny, a, 0.25), ops.where(tiny, y, 0.5))
+    outer = next_to_zero(ops.where(tiny, a, 0.25), ops.where(tiny, y, 0.5))
     few, height = ops.where(other, a, 6.0), ops.where(other, y, 5.0)
     found = ops.where(tiny, outer, _parts(few, height, short, rule)[1])
     return _at_edges(a, y, found)

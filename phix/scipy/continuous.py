@@ -14,14 +14,23 @@ from phix.scipy.distributions import (
     less_exp,
     log_less,
     log_less_exp,
+    log_of_part,
+    widened,
 )
 from phix.scipy.entropies import xlog1py, xlogy
 from phix.scipy.gamma_ratios import remainder
 from phix.scipy.gammas import betaln, gammainc, gammaincc
 from phix.scipy.incomplete_beta import betainc, betainc_above
 from phix.scipy.integrals import ndtri
+from phix.scipy.log_parts import (
+    log_betainc,
+    log_betainc_above,
+    log_gammainc,
+    log_gammaincc,
+)
 from phix.scipy.quantiles import BETA, CHI2, GAMMA, gennorm_solved, quantiles, t_solved
 from phix.scipy.smoothness import in_float64, smooth
+from phix.scipy.student import log_of_one_and_square, log_t_below, t_below, t_log_density
 from phix.scipy.truncated_normal import TRUNCNORM, normal_log_density
 
 _LOG_2PI, _LOG_PI = math.log(2 * math.pi), math.log(math.pi)
@@ -55,16 +64,6 @@ def _cauchy_quantile(q: Any) -> Any:
     return ops.where(q > 0.5, -size, size)
 
 
-def _log_of_one_and_square(z: Any) -> Any:
-    """log(1 + z^2), for z whose square overflows too."""
-    size = ops.abs(z)
-    near = size < 1
-    few, wide = ops.where(near, z, 0.0), ops.where(near, 1.0, size)
-    inverse = 1 / wide
-    far = 2 * ops.log(wide) + ops.log1p(inverse * inverse)
-    return ops.where(near, ops.log1p(few * few), far)
-
-
 def _laplace_below(z: Any) -> Any:
     below, above = ops.where(z < 0, z, 0.0), ops.where(z < 0, 0.0, z)
     return ops.where(z < 0, 0.5 * ops.exp(below), 1 - 0.5 * ops.exp(-above))
@@ -93,40 +92,6 @@ def _logistic_below(z: Any) -> Any:
     return ops.where(above, 1 - part, part)
 
 
-_T_FAR = 1e15  # sqrt(_T_FAR^2 df + df) is _T_FAR sqrt(df) in float64
-
-
-def _t_below(z: Any, df: Any) -> Any:
-    """Half of betainc(df / 2, 1 / 2, df / (df + z^2)); what is above the rest of 1, where that is
-    the smaller one of both."""
-    is_normal, apart = df == math.inf, z != 0
-    df, size = ops.where(is_normal, 1.0, df), ops.where(apart, ops.abs(z), 1.0)
-    beyond = size > _T_FAR * ops.sqrt(df)
-    held, wide = ops.where(beyond, 1.0, size), ops.where(beyond, size, 1.0)
-    square, power = ops.where(beyond, df, held * held), ops.where(beyond, df, 1.0)
-    near = square < df
-    far = betainc(0.5 * df, 0.5, ops.where(near, 0.5, 1 / (1 + square / df)))
-    inner = betainc_above(0.5, 0.5 * df, ops.where(near, square / (df + square), 0.5))
-    tail = ops.where(beyond, _t_far_out(wide, power), ops.where(near, inner, far))
-    tail = 0.5 * ops.where(apart, tail, 1.0)
-    return ops.where(is_normal, ops.ndtr(z), ops.where(z < 0, tail, 1 - tail))
-
-
-def _t_far_out(size: Any, df: Any) -> Any:
-    """betainc(df / 2, 1 / 2, w) for w = df / size^2 next to 0: the first term of its series, by the
-    logarithm of w, as the square may be more than float64 holds."""
-    a, log_w = 0.5 * df, ops.log(df) - 2 * ops.log(size)
-    return ops.exp(a * log_w - ops.log(a) - betaln(a, 0.5))
-
-
-def _t_log_density(z: Any, df: Any) -> Any:
-    is_normal = df == math.inf
-    df = ops.where(is_normal, 1.0, df)
-    far = _log_of_one_and_square(z / ops.sqrt(df))
-    found = -betaln(0.5, 0.5 * df) - 0.5 * (ops.log(df) + (df + 1) * far)
-    return ops.where(is_normal, normal_log_density(z), found)
-
-
 def _gennorm_below(z: Any, beta: Any) -> Any:
     apart, a = z != 0, 1 / beta
     power = ops.abs(ops.where(apart, z, 1.0)) ** beta
@@ -135,6 +100,15 @@ def _gennorm_below(z: Any, beta: Any) -> Any:
     tail = 0.5 * ops.where(near, 1 - ops.abs(z) * ops.exp(-ops.lgamma(1 + a)), tail)
     tail = ops.where(apart, tail, 0.5)
     return ops.where(z < 0, tail, 1 - tail)
+
+
+def _gennorm_log_below(z: Any, beta: Any) -> Any:
+    """In the tail that of the incomplete gamma function, which goes on where the part is 0."""
+    below, above = _gennorm_cdf(z, beta), _gennorm_cdf(-z, beta)
+    power = ops.where(z < 0, -z, 1.0) ** beta
+    is_tail = (z < 0) & (power > 1)
+    tail = log_gammaincc(1 / beta, ops.where(is_tail, power, 2.0)) - math.log(2)
+    return ops.where(is_tail, tail, log_of_part(below, above))
 
 
 def _gennorm_log_density(z: Any, beta: Any) -> Any:
@@ -155,6 +129,9 @@ def _with_slope(below: Any, log_density: Any) -> Any:
     return lambda z, shape: in_float64(whole, z, shape)
 
 
+_gennorm_cdf = _with_slope(_gennorm_below, _gennorm_log_density)
+
+
 def _mirrored(row: Row) -> Row:
     """With the functions from above, of a distribution that is its own mirror image."""
     own = row.functions
@@ -168,9 +145,9 @@ def _mirrored(row: Row) -> Row:
 
 _T = quantiles(
     t_solved,
-    _t_below,
-    lambda z, df: _t_below(-z, df),
-    lambda z, df: ops.exp(_t_log_density(z, df)),
+    t_below,
+    lambda z, df: t_below(-z, df),
+    lambda z, df: ops.exp(t_log_density(z, df)),
     1,
 )
 _GENNORM = quantiles(
@@ -193,16 +170,18 @@ _MIRRORED = {
         ppf=lambda q: ops.logit(q, 0.0),
     ),
     "cauchy": Row(
-        logpdf=lambda z: -_LOG_PI - _log_of_one_and_square(z),
+        logpdf=lambda z: -_LOG_PI - log_of_one_and_square(z),
         cdf=lambda z: ops.atan2(ops.ones_like(z), -z) / math.pi, ppf=_cauchy_quantile,
     ),
     "t": Row(
-        "df", valid=_all_above_zero, logpdf=_t_log_density,
-        cdf=_with_slope(_t_below, _t_log_density), ppf=_T["ppf"],
+        "df", valid=_all_above_zero, logpdf=t_log_density,
+        cdf=_with_slope(t_below, t_log_density), logcdf=log_t_below,
+        ppf=_T["ppf"],
     ),
     "gennorm": Row(
         "beta", valid=_all_above_zero, logpdf=_gennorm_log_density,
-        cdf=_with_slope(_gennorm_below, _gennorm_log_density), ppf=_GENNORM["ppf"],
+        cdf=_gennorm_cdf, logcdf=widened(_gennorm_log_below),
+        ppf=_GENNORM["ppf"],
     ),
 }  # fmt: skip
 
@@ -267,15 +246,21 @@ def _wrapcauchy_log_density(z: Any, c: Any) -> Any:
 _OTHERS = {
     "beta": Row(
         "a b", lambda a, b: (0.0, 1.0), valid=_all_above_zero, logpdf=beta_log_density,
+        steep=lambda z, a, b: (z == 0) & (a < 1),
         vanishes=lambda z, a, b: ((z == 0) & (a > 1)) | ((z == 1) & (b > 1)),
         cdf=lambda z, a, b: betainc(a, b, z), sf=lambda z, a, b: betainc_above(a, b, z),
+        logcdf=lambda z, a, b: log_betainc(a, b, z),
+        logsf=lambda z, a, b: log_betainc_above(a, b, z),
         ppf=BETA["ppf"], isf=BETA["isf"],
     ),
     "chi2": Row(
         "df", _from_zero, valid=_all_above_zero, logpdf=_chi2_log_density,
+        steep=lambda z, df: (z == 0) & (df < 2),
         vanishes=lambda z, df: (z == 0) & (df > 2),
         cdf=lambda z, df: gammainc(0.5 * df, 0.5 * z),
-        sf=lambda z, df: gammaincc(0.5 * df, 0.5 * z), ppf=CHI2["ppf"], isf=CHI2["isf"],
+        sf=lambda z, df: gammaincc(0.5 * df, 0.5 * z),
+        logcdf=lambda z, df: log_gammainc(0.5 * df, 0.5 * z),
+        logsf=lambda z, df: log_gammaincc(0.5 * df, 0.5 * z), ppf=CHI2["ppf"], isf=CHI2["isf"],
     ),
     "expon": Row(
         "", _from_zero, logpdf=lambda z: -z, cdf=less_exp, logcdf=log_less,
@@ -283,8 +268,10 @@ _OTHERS = {
     ),
     "gamma": Row(
         "a", _from_zero, valid=_all_above_zero, logpdf=gamma_log_density,
+        steep=lambda z, a: (z == 0) & (a < 1),
         vanishes=lambda z, a: (z == 0) & (a > 1),
         cdf=lambda z, a: gammainc(a, z), sf=lambda z, a: gammaincc(a, z),
+        logcdf=lambda z, a: log_gammainc(a, z), logsf=lambda z, a: log_gammaincc(a, z),
         ppf=GAMMA["ppf"], isf=GAMMA["isf"],
     ),
     "gumbel_l": Row(
@@ -302,6 +289,7 @@ _OTHERS = {
     "pareto": Row(
         "b", lambda b: (1.0, math.inf), lambda b: 1.5, _all_above_zero,
         logpdf=lambda z, b: ops.log(b) - (b + 1) * ops.log(z),
+        pdf=lambda z, b: b * ops.exp(-(b + 1) * ops.log(z)),
         cdf=lambda z, b: less_exp(b * ops.log(z)), logcdf=lambda z, b: log_less(b * ops.log(z)),
         logsf=lambda z, b: -b * ops.log(z), ppf=lambda q, b: ops.exp(-ops.log1p(-q) / b),
         isf=lambda q, b: ops.exp(-ops.log(q) / b),

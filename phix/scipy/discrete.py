@@ -26,6 +26,7 @@ from phix.scipy.entropies import floats, in_wide, xlog1py, xlogy
 from phix.scipy.gamma_ratios import log_ratio
 from phix.scipy.gammas import betaln, gammainc, gammaincc
 from phix.scipy.incomplete_beta import betainc, betainc_above
+from phix.scipy.log_parts import log_betainc, log_betainc_above, log_gammainc, log_gammaincc
 from phix.scipy.quantiles import count_quantiles
 from phix.scipy.smoothness import in_float64, smooth
 
@@ -98,6 +99,14 @@ def _binom_below(k: Any, n: Any, p: Any) -> Any:
 
 def _binom_above(k: Any, n: Any, p: Any) -> Any:
     return _up_to(betainc, 0.0, k, n, p)
+
+
+def _binom_log_below(k: Any, n: Any, p: Any) -> Any:
+    return _up_to(log_betainc_above, 0.0, k, n, p)
+
+
+def _binom_log_above(k: Any, n: Any, p: Any) -> Any:
+    return _up_to(log_betainc, -math.inf, k, n, p)
 
 
 def _nbinom_below(k: Any, n: Any, p: Any) -> Any:
@@ -200,7 +209,7 @@ _ROWS = {
     "binom": Row(
         "n p", _up_to_count, _zero, lambda n, p: _is_count(n) & _is_part(p), False,
         logpmf=_binom_log_mass, pmf=_binom_mass,
-        cdf=_binom_below, sf=_binom_above,
+        cdf=_binom_below, sf=_binom_above, logcdf=_binom_log_below, logsf=_binom_log_above,
         **count_quantiles(
             _binom_below, _binom_above, lambda n, p: (n * p, ops.sqrt(n * p * (1 - p))),
             lambda n, p: n,
@@ -217,6 +226,8 @@ _ROWS = {
         "n p", _from_zero, _zero, lambda n, p: (n > 0) & (p > 0) & (p <= 1), False,
         logpmf=_nbinom_log_mass, pmf=_nbinom_mass,
         cdf=_nbinom_below, sf=_nbinom_above,
+        logcdf=lambda k, n, p: log_betainc(n, k + 1, p),
+        logsf=lambda k, n, p: log_betainc_above(n, k + 1, p),
         **count_quantiles(
             _nbinom_below, _nbinom_above,
             lambda n, p: (n * (1 - p) / p, ops.sqrt(n * (1 - p)) / p), lambda n, p: None,
@@ -226,6 +237,7 @@ _ROWS = {
         "mu", _from_zero, _zero, lambda mu: mu >= 0, False,
         logpmf=_poisson_log_mass, pmf=_poisson_mass,
         cdf=_poisson_below, sf=_poisson_above,
+        logcdf=lambda k, mu: log_gammaincc(k + 1, mu), logsf=lambda k, mu: log_gammainc(k + 1, mu),
         **count_quantiles(
             _poisson_below, _poisson_above, lambda mu: (mu, ops.sqrt(mu)), lambda mu: None
         ),

@@ -34,6 +34,14 @@ def less_exp(x: Any) -> Any:
     return ops.where(near, -ops.expm1(-ops.where(near, x, 0.0)), 1 - ops.exp(-x))
 
 
+def log_of_part(part: Any, rest: Any) -> Any:
+    """log(part), by the rest of 1 where that is the smaller one; of nothing -inf, with slopes 0."""
+    most, none = part > 0.5, part <= 0
+    near = ops.log1p(-ops.where(most, rest, 0.0))
+    far = ops.log(ops.where(most | none, 0.5, part))
+    return ops.where(none, -math.inf, ops.where(most, near, far))
+
+
 # Of log((1 - exp(-y)) / y): -y / 2 and B_2k y^2k / (2 k (2 k)!)
 _LOG_RATIO = (
     1 / 24, -1 / 2880, 1 / 181440, -1 / 9676800, 1 / 479001600, -691 / 15692092416000,
@@ -167,7 +175,8 @@ class Row:
 
     ``support`` gives its ends from the shapes; ``middle`` a number inside of it; ``valid`` whether
     the shapes are any; ``shapes`` are their names, with defaults; ``vanishes`` says at which ends
-    the density is 0, where the slope is that beside the support.
+    the density is 0, where the slope is that beside the support; ``steep`` where it is infinite at
+    z = 0, which what is below does not leave in any scale.
     """
 
     def __init__(
@@ -178,10 +187,12 @@ class Row:
         valid: Function = _always,
         has_scale: bool = True,
         vanishes: Function | None = None,
+        steep: Function | None = None,
         **functions: Function,
     ) -> None:
         self.shapes, self.support, self.middle, self.valid = shapes, support, middle, valid
         self.has_scale, self.vanishes, self.functions = has_scale, vanishes, functions
+        self.steep = steep
 
     def parameters(self) -> dict[str, Any]:
         own = dict.fromkeys(self.shapes.split(), inspect.Parameter.empty)
@@ -202,6 +213,22 @@ _ENDS = {
     "sf": (1.0, 0.0, 0), "logsf": (0.0, -math.inf, 0),
 }  # fmt: skip
 
+# at which end of a continuous support nothing is left, of which the logarithm is -inf
+_NOTHING = {"logcdf": "low", "logsf": "high"}
+_PARTS = ("cdf", "sf", "logsf")
+
+
+def _with_slopes_in(
+    row: Row, key: str, z: Any, x: Any, shapes: Any, loc: Any, scale: Any
+) -> Any:  # fmt: skip
+    """(x - loc) / scale again, with slopes of 0 and not NaN where it is infinite, or where it stays
+    0 in every scale and the slope behind it is infinite."""
+    if row.steep is not None and key in _PARTS:
+        scale = ops.where(row.steep(z, *shapes), ops.stop_gradient(scale), scale)
+    is_finite = ops.isfinite(z)
+    held = (ops.where(is_finite, x, loc) - loc) / ops.where(is_finite, scale, 1.0)
+    return ops.where(is_finite, held, ops.stop_gradient(z))
+
 
 def _at_points(row: Row, function: Function, key: str) -> Function:
     """A function of x, with its values below the support and above."""
@@ -216,6 +243,10 @@ def _at_points(row: Row, function: Function, key: str) -> Function:
             z = ops.floor(z)
         low, high = row.support(*shapes)
         inside = (z >= low) & (z <= high) & ops.isfinite(z)
+        if row.has_scale:
+            z = _with_slopes_in(row, key, z, x, shapes, loc, scale)
+        if row.has_scale and key in _NOTHING:  # at this end there is none, as beside the support
+            inside = inside & ((z != low) if _NOTHING[key] == "low" else (z != high))
         if key == "pdf" and row.vanishes is not None:
             inside = inside & ~row.vanishes(z, *shapes)
         if is_mass:
@@ -223,7 +254,8 @@ def _at_points(row: Row, function: Function, key: str) -> Function:
         value = function(ops.where(inside, z, row.middle(*shapes)), *shapes)
         if scaled:
             value = value / scale if scaled == 1 else value - ops.log(scale)
-        value = ops.where(inside, value, ops.where((z < low) | (z == -math.inf), below, above))
+        is_low = (z <= low) if key == "logcdf" else (z < low)
+        value = ops.where(inside, value, ops.where(is_low | (z == -math.inf), below, above))
         known = (scale > 0) & row.valid(*shapes) & ~ops.isnan(z)
         return ops.where(known, value, math.nan)
 
@@ -261,7 +293,7 @@ def _derived(given: dict[str, Function], is_discrete: bool) -> Iterator[tuple[st
             yield value, lambda *args, f=given[log]: ops.exp(f(*args))
         if log not in given and rest in given and value in given:
             yield log, widened(lambda *args, f=given[value], g=given[rest]: (
-                _log(f(*args), g(*args))
+                log_of_part(f(*args), g(*args))
             ))  # fmt: skip
         elif log not in given and value in given:
             yield log, widened(lambda *args, f=given[value]: ops.log(f(*args)))
@@ -270,12 +302,6 @@ def _derived(given: dict[str, Function], is_discrete: bool) -> Iterator[tuple[st
 def widened(function: Function) -> Function:
     """``function`` computed in float64, in the dtype of its arguments."""
     return lambda *args: in_float64(function, *args)
-
-
-def _log(part: Any, rest: Any) -> Any:
-    """log(part), by the rest of 1 where that is the smaller one."""
-    most = part > 0.5
-    return ops.where(most, ops.log1p(-ops.where(most, rest, 0.0)), ops.log(part))
 
 
 def distribution(name: str, row: Row) -> Distribution:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
+from phix.api.gradients import jvp
 from phix.core.errors import AttributeValueError
 from phix.core.given import FLAG, at_least, takes
 from phix.core.tensor import Tensor, TensorLike
@@ -395,21 +396,41 @@ def _density(a: Any, x: Any) -> Any:
     return ops.gamma_density(a, x)
 
 
-_BESIDE = 1e-12  # less would leave too few digits to the second derivative
+_FEW = 0.1  # shapes up to here, for which a quantile moves by 1 / a^2
 _NEAR, _TERMS = 0.05, 8  # so many of a series in x up to there are all that float64 sees
 
 
 def _lower_in_a(a: Any, x: Any) -> Any:
     """What lies below x as a moves: at that part of all x would move by ``quantile_slope``."""
     inside = (a >= 0) & (x > 0) & (a < math.inf) & (x < math.inf)
-    a = ops.where(a < _BESIDE, a + _BESIDE, a)  # at 0 it is the slope to one side
     near = inside & (x < _NEAR)
-    few, height = ops.where(inside & ~near, a, 1.0), ops.where(inside & ~near, x, 1.0)
-    density = height * ops.gamma_density(few, height)
-    moved = ops.where(density == 0, 0.0, density * quantile_slope(few, ops.log(height)))
+    few = inside & ~near & (a < _FEW)
+    some = inside & ~near & ~few
+    many, height = ops.where(some, a, 1.0), ops.where(some, x, 1.0)
+    density = height * ops.gamma_density(many, height)
+    moved = ops.where(density == 0, 0.0, density * quantile_slope(many, ops.log(height)))
     found = ops.where(near, _near_in_a(ops.where(near, a, 1.0), ops.where(near, x, _NEAR)), -moved)
+    in_few = _smooth_few_in_a(ops.where(few, a, _FEW), ops.where(few, x, 1.0))
+    found = ops.where(few, -in_few, found)
     known = (a >= 0) & (x >= 0)
     return ops.where(inside, found, ops.where(known, 0.0, math.nan))
+
+
+def _above_of_few(a: Any, x: Any) -> Any:
+    """What lies above x, without 1 / a in its slopes."""
+    low = x < 1
+    near = incomplete.next_to_zero(a, ops.where(low, x, 0.5))
+    height = ops.where(low, 1.0, x)
+    scale = a * ops.exp(a * ops.log(height) - height - ops.lgamma(a + 1.0))
+    far = scale * incomplete.integral(a, height, ops.full_like(a, True, dtype="bool"))
+    return ops.where(low, near, far)
+
+
+def _few_in_a(a: Any, x: Any) -> Any:
+    return jvp(lambda a: _above_of_few(a, x), (a,), (ops.ones_like(a),))[1]
+
+
+_smooth_few_in_a = smooth(_few_in_a)
 
 
 def _near_in_a(a: Any, x: Any) -> Any:

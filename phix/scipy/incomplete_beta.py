@@ -24,16 +24,49 @@ from phix.scipy.smoothness import in_float64, smooth
 _SHORT = 0.7  # the series is used for z <= 1/2 and q z below this
 _ROUNDING, _TINY = 1e-18, 1e-300
 _MOST_TERMS, _MOST_STEPS = 200, 100000
-_HUGE = 1e12  # two shapes from here on would take more steps than that
+HUGE = 1e12  # two shapes from here on would take more steps than that
 _NEXT_TO_NONE = 1e-20
 _MIDDLE = 1e-3  # of the standard deviation
 
 
 def _prefix(p: Any, q: Any, z: Any, w: Any) -> Any:
-    """z^p w^q / B(p, q), by how far z is from the mode, in which nothing cancels."""
+    """z^p w^q / B(p, q), by how far z is from the mode, in which nothing cancels; of a small shape
+    that times a function which has no 1 over it in its slopes."""
+    small = ops.minimum(p, q) <= 0.5
+    wide = [ops.where(small, d, v) for v, d in ((p, 2.0), (q, 2.0), (z, 0.25), (w, 0.75))]
+    far = _prefix_of_large(*wide)
+    p, q, z, w = (ops.where(small, v, d) for v, d in ((p, 0.25), (q, 1.0), (z, 0.25), (w, 0.75)))
+    turned = q < p
+    p, q = ops.where(turned, q, p), ops.where(turned, p, q)
+    z, w = ops.where(turned, w, z), ops.where(turned, z, w)
+    low = z < 0.5
+    log_rest = ops.where(low, ops.log1p(-ops.where(low, z, 0.25)), ops.log(w))
+    near = p * ops.exp(_log_first(p, q, z) + q * log_rest)
+    return ops.where(small, near, far)
+
+
+def _prefix_of_large(p: Any, q: Any, z: Any, w: Any) -> Any:
     n = p + q
     rest = remainder(n) - remainder(p) - remainder(q)
     return ops.sqrt(p / n * (q / (2 * math.pi))) * ops.exp(rest - _exponent(p, q, z, w))
+
+
+def log_prefix(p: Any, q: Any, z: Any, w: Any) -> Any:
+    """The logarithm of z^p w^q / B(p, q), also where that is less than float64 holds."""
+    n = p + q
+    rest = remainder(n) - remainder(p) - remainder(q)
+    size = 0.5 * (ops.log(p) + ops.log(q / n) - math.log(2 * math.pi))
+    return size + rest - _exponent(p, q, z, w)
+
+
+def ratio(p: Any, q: Any, z: Any, w: Any) -> Any:
+    """The part below z, which is far below p / (p + q), over z^p w^q / B(p, q)."""
+    short = (z <= 0.5) & (q * z <= _SHORT)
+    sp, sq, sz = (ops.where(short, v, d) for v, d in ((p, 1.0), (q, 1.0), (z, 0.25)))
+    series = ops.exp(-sq * ops.log1p(-sz)) / sp * (1 + sp * _series(sp, sq, sz))
+    values = ((p, 2.0), (q, 2.0), (z, 0.25), (w, 0.75))
+    far = 1 / _fraction(*(ops.where(short, d, v) for v, d in values))
+    return ops.where(short, series, far)
 
 
 def _exponent(p: Any, q: Any, z: Any, w: Any) -> Any:
@@ -128,6 +161,13 @@ def _log_first(p: Any, q: Any, z: Any) -> Any:
     return p * ops.log(z) - near + log_ratio(q, p)
 
 
+def _first_of_few(p: Any, q: Any, z: Any) -> Any:
+    """z^p / (p B(p, q)) for a small p and a smaller q."""
+    total = p + q
+    log = p * ops.log(z) - ops.lgamma(1 + p) - ops.lgamma(1 + q) + ops.lgamma(1 + total)
+    return q / total * ops.exp(log)
+
+
 def _parts(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
     """What is below x and what is above, the smaller one with all its digits."""
     y = 1 - x
@@ -144,12 +184,15 @@ def _parts(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
     part = scale * ops.exp(-sq * ops.log1p(-sz)) / sp * (1 + total)
     tiny = short & (sp <= 0.5)
     first = _log_first(*(ops.where(tiny, v, d) for v, d in ((sp, 0.25), (sq, 1.0), (sz, 0.25))))
-    share, close = ops.exp(first), first > -1  # far out the slope of expm1 is rounded away
+    few = tiny & (sq < 0.25) & (sq < sp)  # by q, of which the logarithm has slopes that cancel
+    low = ((sp, 0.25), (sq, 0.125), (sz, 0.25))
+    share = ops.where(few, _first_of_few(*(ops.where(few, v, d) for v, d in low)), ops.exp(first))
+    close = first > -1  # far out the slope of expm1 is rounded away
     missing = ops.where(close, -ops.expm1(ops.where(close, first, 0.0)), 1 - share)
     rest = ops.where(tiny, missing - share * total, 1 - part)
     part = ops.where(tiny, share * (1 + total), part)  # its slope has no 1 / p to cancel
 
-    huge = ~short & (ops.minimum(p, q) >= _HUGE)
+    huge = ~short & (ops.minimum(p, q) >= HUGE)
     values = ((p, 2.0), (q, 2.0), (z, 0.25), (w, 0.75))
     far = scale / _fraction(*(ops.where(short | huge, d, v) for v, d in values))
     far = ops.where(huge, _normal(*(ops.where(huge, v, d) for v, d in values)), far)
@@ -205,6 +248,18 @@ def _density(a: Any, b: Any, x: Any) -> Any:
     return ops.where(known, inner, edge)
 
 
+def _density_slope(a: Any, b: Any, x: Any) -> Any:
+    """By the exponents, of which those that are 0 leave no rounding beside a tiny x."""
+    known, p, q, z = _safe(a, b, x)
+    height = density(p, q, z)
+    is_none = height == 0
+    z = ops.where(is_none, 0.25, z)
+    return ops.where(known & ~is_none, height * ((p - 1) / z - (q - 1) / (1 - z)), 0.0)
+
+
+density: Any = smooth(_density, None, None, _density_slope)
+
+
 def _in_shape(place: int) -> Any:
     """The derivative in a or b; what the part below x is at an edge of, does not depend on them.
 
@@ -240,7 +295,7 @@ def _less(function: Any) -> Any:
     return lambda *args: -function(*args)
 
 
-_slopes = _in_shape(0), _in_shape(1), _density
+_slopes = _in_shape(0), _in_shape(1), density
 smooth_betainc = smooth(_betainc, *_slopes)
 _smooth_above = smooth(_above, *(_less(slope) for slope in _slopes))
 

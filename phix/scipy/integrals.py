@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
+from phix.api.gradients import jvp
 from phix.core import dtypes as dt
 from phix.core.given import takes
 from phix.core.tensor import Tensor, TensorLike
@@ -224,7 +225,17 @@ def _spence_slope(x: Any) -> Any:
     return ops.where(near, -1 / one_more, u / (1 - ops.where(near, 0.5, x)))
 
 
-_smooth_spence = smooth(_spence, _spence_slope)
+def _spence_curve(x: Any) -> Any:
+    """At 0 that of its limit, where two infinities of either sign meet."""
+    is_end = x == 0
+    return ops.where(is_end, math.inf, _inner_curve(ops.where(is_end, 1.0, x)))
+
+
+def _inner_curve(x: Any) -> Any:
+    return jvp(_spence_slope, (x,), (ops.ones_like(x),))[1]
+
+
+_smooth_spence = smooth(_spence, smooth(_spence_slope, smooth(_spence_curve)))
 
 
 @takes()

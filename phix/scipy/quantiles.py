@@ -11,8 +11,8 @@ from phix import ops
 from phix.api.control_flow import while_loop
 from phix.api.gradients import jvp
 from phix.scipy.gammas import betaln, gammainc, gammaincc
-from phix.scipy.incomplete_beta import _density as beta_density
 from phix.scipy.incomplete_beta import betainc, betainc_above
+from phix.scipy.incomplete_beta import density as beta_density
 from phix.scipy.integrals import ndtri
 from phix.scipy.smoothness import in_float64, smooth
 
