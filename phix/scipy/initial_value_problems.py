@@ -20,8 +20,10 @@ from phix.core.given import FLAG, FUNCTION, NONE, Kind, one_of, takes
 from phix.core.tensor import TensorBase
 from phix.scipy.initial_values import LENGTH, TOLERANCE, floats_of, slope_like, times_of
 from phix.scipy.matrix_systems import alike
-from phix.scipy.runge_kutta import Leaves, Progress, Solver
+from phix.scipy.radau import Jacobian, Radau
+from phix.scipy.runge_kutta import RungeKuttaHeld
 from phix.scipy.runge_kutta_formulas import FORMULAS
+from phix.scipy.steps import Leaves, Solver
 
 _CHUNK = 64  # steps that are taken before it is looked whether these were all
 _MOST = 2**31 - 1
@@ -29,10 +31,8 @@ _MESSAGES = (
     "The end of the interval was reached.",
     "The steps became shorter than the times have digits for, or y is not finite.",
 )
-_FORMULAS = Kind(
-    f"{one_of(*FORMULAS).says}; the implicit ones, for stiff equations, are not there",
-    one_of(*FORMULAS).holds,
-)
+_METHODS = one_of(*FORMULAS, "Radau")
+_METHODS = Kind(f"{_METHODS.says}; others are not there", _METHODS.holds)
 
 _TOLERANCES = Kind(
     f"{TOLERANCE.says}, or one for each element of y0",
@@ -55,6 +55,8 @@ class OdeResult(NamedTuple):
     t: Any  # the times, [k]
     y: Any  # y at them, [n, k]
     nfev: Any  # int32: how often the steps asked for dy/dt
+    njev: Any  # int32: ... and for its Jacobian, and how many matrices they factored: 0 of
+    nlu: Any  # explicit methods
     status: Any  # int32: 0 the end was reached, -1 not
     success: Any  # bool: whether the status is 0
 
@@ -66,20 +68,14 @@ class OdeResult(NamedTuple):
         return texts if numbers.ndim == 0 else texts.tolist()
 
 
-class _Steps(NamedTuple):
-    at: Progress
-    refused: Any  # whether the last step was
-    count: Any  # how many were tried
-
-
-@takes(fun=FUNCTION, method=_FORMULAS, dense_output=FLAG, vectorized=FLAG, rtol=TOLERANCE,
+@takes(fun=FUNCTION, method=_METHODS, dense_output=FLAG, vectorized=FLAG, rtol=TOLERANCE,
        atol=_TOLERANCES, first_step=LENGTH, max_step=LENGTH,
        args=Kind("a tuple", lambda v: isinstance(v, tuple)) | NONE)  # fmt: skip
 def solve_ivp(
     fun: Callable[..., Any], t_span: Any, y0: Any, method: str = "RK45", t_eval: Any = None,
     dense_output: bool = False, events: None = None, vectorized: bool = False,
     args: tuple[Any, ...] | None = None, *, first_step: float | None = None,
-    max_step: float | None = math.inf, rtol: float | None = 1e-3, atol: Any = 1e-6,
+    max_step: float | None = math.inf, rtol: float | None = 1e-3, atol: Any = 1e-6, jac: Any = None,
 ) -> OdeResult:  # fmt: skip
     """The solution of dy/dt = fun(t, y, ...) with y(t_span[0]) = y0, up to t_span[1].
 
@@ -125,11 +121,11 @@ def solve_ivp(
     times, asked = _times(t_span, t_eval, start)
     relative = max(1e-3 if rtol is None else float(rtol), 100 * float(np.finfo(start.dtype).eps))
     absolute = _absolute(atol, start)
-    slope = _slope(fun, args or (), start)
-    solver = _Integrator(slope, times, relative, absolute, max_step, _MOST, FORMULAS[method])
+    settings = _slope(fun, args or (), start), times, relative, absolute, max_step, _MOST
+    steps = _Integrator(_solver(method, settings, jac, args or (), start))
     if asked is None:
-        return solver.by_steps(start, first_step)
-    return solver.at_times(start, first_step, asked)
+        return steps.by_steps(start, first_step)
+    return steps.at_times(start, first_step, asked)
 
 
 # -- what is given ---------------------------------------------------------------------------------
@@ -165,6 +161,42 @@ def _slope(fun: Callable[..., Any], args: Any, start: Any) -> Callable[[Leaves, 
         return [slope_like(found, y[0], "solve_ivp: fun")]
 
     return slope
+
+
+def _solver(method: str, settings: Any, jac: Any, args: Any, start: Any) -> Solver:
+    if method == "Radau":
+        if dt.is_complex(start.dtype):
+            raise DTypeError(
+                f"solve_ivp: Radau is for real y, found y0 {start.meta}; write the real and the "
+                "imaginary parts as elements of their own"
+            )
+        return Radau(*settings, jacobian=_jacobian(jac, args, start))
+    if jac is not None:
+        raise ArgumentError(
+            f"solve_ivp: {method} is explicit and takes no Jacobian; leave jac out, or take Radau"
+        )
+    return RungeKuttaHeld(*settings, formula=FORMULAS[method])
+
+
+def _jacobian(jac: Any, args: Any, start: Any) -> Jacobian | None:
+    """df/dy of y and a time, and whether it is one matrix for all of them."""
+    if jac is None:
+        return None
+
+    def matrix(found: Any) -> Any:
+        if isinstance(found, (list, tuple)):
+            found = stacked(found, start.dtype)
+        found = found if isinstance(found, TensorBase) else owned_tensor(found)
+        if dt.is_complex(found.dtype):
+            raise DTypeError(f"solve_ivp: jac must be real numbers, found {found.meta}")
+        n = start.meta.dims[0]
+        refusal = f"solve_ivp: jac must be [n, n] for y0 {start.meta}, found {found.meta}"
+        return ops.cast(expect_dims(found, refusal, (n, n)), start.dtype)
+
+    if callable(jac):
+        return Jacobian(lambda y, t: matrix(jac(t, y, *args)), False)
+    constant = matrix(jac)
+    return Jacobian(lambda y, t: constant, True)
 
 
 def _times(t_span: Any, t_eval: Any, start: Any) -> tuple[Any, Any]:
@@ -216,55 +248,48 @@ def _check_inside(t_eval: Any, t_span: Any) -> None:
 
 
 # -- the steps -------------------------------------------------------------------------------------
-class _Integrator(Solver):
-    """Steps from the first of two times, or more, to the last."""
+class _Integrator:
+    """Steps of a solver from the first of its times to the last."""
+
+    def __init__(self, solver: Solver) -> None:
+        self.solver = solver
 
     def at_times(self, y: Any, h0: Any, asked: Any) -> OdeResult:
         """y at times in between."""
+        solver = self.solver
 
-        def reach(steps: _Steps, time: Any) -> tuple[_Steps, Leaves]:
+        def reach(at: Any, time: Any) -> tuple[Any, Leaves]:
             fixed = stop_gradient(time)
-            steps = while_loop(lambda s: self.is_before(s.at, fixed), self._next, steps)
-            return steps, self.at(steps.at, time)
+            at = while_loop(lambda at: solver.is_before(at, fixed), solver.step, at)
+            return at, solver.at(at, time)
 
-        steps, found = scan(reach, self._begun(y, h0), self.times[1:])
-        (whole,) = self.checked([y], found)
-        return self._result(steps, asked, whole[1:-1], h0)
+        at, found = scan(reach, solver.begun([y], h0), solver.times[1:])
+        (whole,) = solver.checked([y], found)
+        return self._result(at, asked, whole[1:-1], h0)
 
     def by_steps(self, y: Any, h0: Any) -> OdeResult:
         """y at the ends of all steps."""
+        solver = self.solver
 
-        def step(steps: _Steps, _: Any) -> tuple[_Steps, Any]:
-            goes_on = self.is_before(steps.at, self.end)
-            after = _chosen(goes_on, self._next(steps), steps)
-            is_new = goes_on & (after.at.time != steps.at.time)
-            return after, (after.at.time, after.at.y[0], is_new)
+        def step(at: Any, _: Any) -> tuple[Any, Any]:
+            goes_on = solver.is_before(at, solver.end)
+            after = _chosen(goes_on, solver.step(at), at)
+            is_new = goes_on & (after.time != at.time)
+            return after, (after.time, after.y[0], is_new)
 
-        times, ys, steps = [self.begin], [ops.unsqueeze(y, [0])], self._begun(y, h0)
-        while _known(self.is_before(steps.at, self.end)):
-            steps, (time, found, is_new) = scan(step, steps, None, length=_CHUNK)
+        times, ys, at = [solver.begin], [ops.unsqueeze(y, [0])], solver.begun([y], h0)
+        while _known(solver.is_before(at, solver.end)):
+            at, (time, found, is_new) = scan(step, at, None, length=_CHUNK)
             places = np.nonzero(_known(is_new))[0]
-            times += [time[i] + self.shift for i in places.tolist()]
+            times += [time[i] + solver.shift for i in places.tolist()]
             ys.append(ops.gather(found, owned_tensor(places), 0))
-        return self._result(steps, ops.stack(times), ops.concat(ys, 0), h0)
+        return self._result(at, ops.stack(times), ops.concat(ys, 0), h0)
 
-    def _begun(self, y: Any, h0: Any) -> _Steps:
-        none = ops.full((), 0, dt.int32)
-        return _Steps(self.begun([y], h0), ops.full((), False, dt.bool_), none)
-
-    def _next(self, steps: _Steps) -> _Steps:
-        """One step more; after one that was refused the next one is not longer than it is."""
-        after = self.step(steps.at)
-        refused = after.time == steps.at.time
-        held = steps.refused & ~refused
-        length = ops.where(held, ops.minimum(after.length, ops.abs(after.taken)), after.length)
-        return _Steps(after._replace(length=length), refused, steps.count + 1)
-
-    def _result(self, steps: _Steps, times: Any, ys: Any, h0: Any) -> OdeResult:
-        success = steps.at.time == self.end
+    def _result(self, at: Any, times: Any, ys: Any, h0: Any) -> OdeResult:
+        success = at.time == self.solver.end
         status = ops.cast(ops.where(success, 0, -1), dt.int32)
-        asked = len(self.formula.a) * steps.count + (1 if h0 else 2)
-        return OdeResult(times, ops.transpose(ys, [1, 0]), asked, status, success)
+        counts = self.solver.counts(at, h0)
+        return OdeResult(times, ops.transpose(ys, [1, 0]), *counts, status, success)
 
 
 def _chosen(which: Any, a: Any, b: Any) -> Any:

@@ -17,7 +17,8 @@ from phix.core.expectations import expect, expect_dims
 from phix.core.given import FLAG, FUNCTION, NONE, Kind, is_int, takes
 from phix.core.tensor import TensorBase
 from phix.scipy.minimising import is_array_like
-from phix.scipy.runge_kutta import Leaves, Solver
+from phix.scipy.runge_kutta import RungeKutta
+from phix.scipy.steps import Leaves
 
 TOLERANCE = Kind("a number from 0", lambda v: _is_real(v) and v >= 0) | NONE
 LENGTH = Kind("a number above 0", lambda v: _is_real(v) and v > 0) | NONE
@@ -85,7 +86,7 @@ def odeint(
     times = times_of(t, field.start)
     eps = max(float(np.finfo(v.dtype).eps) for v in field.start)
     relative, absolute = (max(1.49e-8, 8 * eps) if v is None else float(v) for v in (rtol, atol))
-    solver = Solver(field.slope, times, relative, absolute, hmax, mxstep)
+    solver = RungeKutta(field.slope, times, relative, absolute, hmax, mxstep)
     return field.tree(solver.solve(field.start, h0))
 
 
