@@ -844,7 +844,7 @@ TRAINING: dict[str, Row] = {
         "y0": (VECTOR, "Tensor"), "method": ("RK23", "str"), "t_eval": ([0.5], "Tensor"),
         "dense_output": (False, "bool"), "events": (None, "any"), "vectorized": (False, "bool"),
         "args": ((), "any"), "*": (None, ""), "first_step": (0.1, "any"), "max_step": (0.5, "any"),
-        "rtol": (1e-3, "any"), "atol": (1e-3, "any")}),
+        "rtol": (1e-3, "any"), "atol": (1e-3, "any"), "jac": (None, "any")}),
     "scipy.cluster.vq.vq": (phix.scipy.cluster.vq.vq, {
         "obs": (X, "Tensor"), "code_book": (X, "Tensor"), "check_finite": (True, "bool")}),
     "scipy.spatial.transform.Rotation.from_quat": (

@@ -38,6 +38,11 @@ _TOLERANCES = Kind(
     f"{TOLERANCE.says}, or one for each element of y0",
     lambda v: TOLERANCE.holds(v) or isinstance(v, (list, tuple, np.ndarray, TensorBase)),
 )
+_JACOBIAN = Kind(
+    "a function of t and y, a matrix [n, n], or None",
+    lambda v: v is None or callable(v) or isinstance(v, (list, tuple, np.ndarray, TensorBase)),
+    runs=True,
+)
 
 
 class OdeResult(NamedTuple):
@@ -69,7 +74,7 @@ class OdeResult(NamedTuple):
 
 
 @takes(fun=FUNCTION, method=_METHODS, dense_output=FLAG, vectorized=FLAG, rtol=TOLERANCE,
-       atol=_TOLERANCES, first_step=LENGTH, max_step=LENGTH,
+       atol=_TOLERANCES, first_step=LENGTH, max_step=LENGTH, jac=_JACOBIAN,
        args=Kind("a tuple", lambda v: isinstance(v, tuple)) | NONE)  # fmt: skip
 def solve_ivp(
     fun: Callable[..., Any], t_span: Any, y0: Any, method: str = "RK45", t_eval: Any = None,
@@ -81,15 +86,17 @@ def solve_ivp(
 
     Steps are those of Bogacki and Shampine, "RK23", of Dormand and Prince, "RK45", or of Hairer,
     Norsett and Wanner's "DOP853", of order 3, 5 and 8, as long as their error allows, for equations
-    that are not stiff; times between are read off polynomials of order 3, 4 and 7. With ``t_eval``
+    that are not stiff; times between are read off polynomials of order 3, 4 and 7. For stiff ones
+    there is their "Radau", Radau IIA of order 5, implicit, with its cubic between. With ``t_eval``
     all is loops of phix: it runs inside ``jit`` and under ``vmap``. Derivatives of any order, by
-    y0, the times and what ``fun`` uses, are those of the steps that were taken, as of ``odeint``.
+    y0, the times and what ``fun`` uses, are those of the steps that were taken, as of ``odeint``;
+    of an implicit step they are those of its equations, by the implicit function theorem.
 
     Args:
         fun: of the time, y [n] and ``args``, to dy/dt, [n] or a list of its elements.
         t_span: two times, of which the second may be the earlier one.
         y0: [n], floats or complex numbers; ints become the default float.
-        method: "RK23", "RK45" or "DOP853".
+        method: "RK23", "RK45", "DOP853" or "Radau".
         t_eval: the times to give y at, [k], in t_span and in its direction. Without it they are
             t_span[0] and the ends of the steps, of which no program knows the number: that is for
             calls outside of ``jit`` and ``vmap``.
@@ -100,15 +107,19 @@ def solve_ivp(
         max_step: the length of the longest.
         rtol, atol: a step errs by rtol |y| + atol at most, in the root of the mean of squares;
             rtol is 100 units in the last place of 1 at least, and atol may be [n].
+        jac: of Radau, the derivative of ``fun`` by y: a function of the time, y and ``args`` to
+            [n, n], tensors or lists of rows, or one such matrix where it is constant. Where None it
+            is the exact one, by forward mode. It bears on the steps alone, not on derivatives.
 
     Returns:
         An :class:`OdeResult`. y is NaN at times that could not be reached.
 
     Raises:
         ArgumentError: t_span is no pair, t_eval not in it or in no order, or not given in a
-            program; or what is not there is asked for.
-        ShapeError: y0 is not [n], t_eval not [k], or fun gives another shape.
-        DTypeError: times are complex, or fun gives complex numbers for a real y.
+            program; jac is given to an explicit method; or what is not there is asked for.
+        ShapeError: y0 is not [n], t_eval not [k], jac not [n, n], or fun gives another shape.
+        DTypeError: times or jac are complex, y0 is for Radau, or fun gives complex numbers for a
+            real y.
 
     >>> import phix
     >>> found = phix.scipy.integrate.solve_ivp(
