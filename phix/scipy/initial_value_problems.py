@@ -12,7 +12,6 @@ from phix import ops
 from phix.api.control_flow import scan, while_loop
 from phix.api.custom import stop_gradient
 from phix.core import dtypes as dt
-from phix.core import pytrees
 from phix.core.conversion import owned_tensor, stacked
 from phix.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
 from phix.core.expectations import expect_dims
@@ -23,7 +22,7 @@ from phix.scipy.matrix_systems import alike
 from phix.scipy.radau import Jacobian, Radau
 from phix.scipy.runge_kutta import RungeKuttaHeld
 from phix.scipy.runge_kutta_formulas import FORMULAS
-from phix.scipy.steps import Leaves, Solver
+from phix.scipy.steps import Leaves, Solver, chosen
 
 _CHUNK = 64  # steps that are taken before it is looked whether these were all
 _MOST = 2**31 - 1
@@ -118,8 +117,7 @@ def solve_ivp(
         ArgumentError: t_span is no pair, t_eval not in it or in no order, or not given in a
             program; jac is given to an explicit method; or what is not there is asked for.
         ShapeError: y0 is not [n], t_eval not [k], jac not [n, n], or fun gives another shape.
-        DTypeError: times or jac are complex, y0 is for Radau, or fun gives complex numbers for a
-            real y.
+        DTypeError: times, jac, or y0 of Radau are complex, or fun gives such for a real y.
 
     >>> import phix
     >>> found = phix.scipy.integrate.solve_ivp(
@@ -284,7 +282,7 @@ class _Integrator:
 
         def step(at: Any, _: Any) -> tuple[Any, Any]:
             goes_on = solver.is_before(at, solver.end)
-            after = _chosen(goes_on, solver.step(at), at)
+            after = chosen(goes_on, solver.step(at), at)
             is_new = goes_on & (after.time != at.time)
             return after, (after.time, after.y[0], is_new)
 
@@ -301,10 +299,6 @@ class _Integrator:
         status = ops.cast(ops.where(success, 0, -1), dt.int32)
         counts = self.solver.counts(at, h0)
         return OdeResult(times, ops.transpose(ys, [1, 0]), *counts, status, success)
-
-
-def _chosen(which: Any, a: Any, b: Any) -> Any:
-    return pytrees.map(lambda x, y: ops.where(which, x, y), a, b)
 
 
 def _known(x: Any) -> Any:

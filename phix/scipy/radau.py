@@ -22,10 +22,9 @@ from phix.api.custom import stop_gradient
 from phix.api.implicit import custom_root
 from phix.api.jacobians import jacfwd
 from phix.core import dtypes as dt
-from phix.core import pytrees
 from phix.core.conversion import owned_tensor
 from phix.core.transforms import transforms
-from phix.scipy.steps import Counts, Leaves, Solver
+from phix.scipy.steps import Counts, Leaves, Solver, chosen
 
 _MOST_ROUNDS = 6  # of Newton's method
 _QUICK_ROUNDS, _QUICK_RATE = 2, 1e-3  # a Jacobian is kept if it was as quick as one of these
@@ -137,10 +136,6 @@ def _count(condition: Any, each: int = 1) -> Any:
     return each * ops.cast(condition, dt.int32)
 
 
-def _chosen(which: Any, a: Any, b: Any) -> Any:
-    return pytrees.map(lambda x, y: ops.where(which, x, y), a, b)
-
-
 def _settled(function: Field, y: Any, t: Any) -> Field:
     """A function without derivatives, by what it closes over neither: no loop carries any then."""
     graph, closed = transforms().trace(lambda y, t: [function(y, t)], [y.meta, t.meta])
@@ -156,12 +151,12 @@ class Radau(Solver):
     def __init__(self, *settings: Any, jacobian: Jacobian | None) -> None:
         super().__init__(*settings)
         self.given = jacobian
-        eps = float(np.finfo(self.end.dtype).eps)
-        self.close = max(10 * eps / self.rtol, min(0.03, self.rtol**0.5))
 
     # -- where it begins
     def begun(self, y: Leaves, h0: Any) -> Progress:
         time, (start,) = self.fixed[0], stop_gradient(y)
+        eps = float(np.finfo(start.dtype).eps)
+        self.close = max(10 * eps / self.rtol, min(0.03, self.rtol**0.5))  # of Newton's method
         self.field = _settled(lambda y, t: self.slope([y], t)[0], start, time)
         jacobian = self.given or Jacobian(lambda y, t: jacfwd(lambda y: self.field(y, t))(y), False)
         self.is_constant = jacobian.is_constant
@@ -210,7 +205,7 @@ class Radau(Solver):
         after = self._after(fixed, trial, good, shortest)
         z = self._solution(at, trial, good)
         y = ops.where(good, at.y[0] + z[2], at.y[0])
-        curve = _chosen(good, (at.y[0], z), at.curve)
+        curve = chosen(good, (at.y[0], z), at.curve)
         return after._replace(y=[y], curve=curve)
 
     def _limited(self, at: Progress, shortest: Any) -> Progress:
@@ -218,7 +213,7 @@ class Radau(Solver):
         length = ops.minimum(ops.maximum(at.length, shortest), self.longest)
         length = ops.where(at.is_again, at.length, length)
         same = length == at.length
-        held = _chosen(same, at.before, (ops.zeros_like(length),) * 2)
+        held = chosen(same, at.before, (ops.zeros_like(length),) * 2)
         return at._replace(length=length, before=held)
 
     def _tried(self, at: Progress) -> _Trial:
@@ -292,7 +287,7 @@ class Radau(Solver):
         w = last.w[0] + real, last.w[1] + pair
         z = _outer(self._constant(method.from_real, y), w[0])
         z = z + ops.real(_outer(self._constant(method.from_pair, y), w[1]))
-        w, z = _chosen(hopeless, (last.w, last.z), (w, z))
+        w, z = chosen(hopeless, (last.w, last.z), (w, z))
         return _Newton(w, z, size, rate, last.rounds + 1, ops.cast(state, dt.int32))
 
     # -- its error
@@ -335,7 +330,7 @@ class Radau(Solver):
         y = ops.where(good, at.y[0] + found.z[2], at.y[0])
         slope = ops.where(good, self.field(y, time), at.slope)
         jacobian = cond(is_new, lambda: self.jacobian(y, time), lambda: at.jacobian)
-        is_stuck = ~good & ~is_stale & (length < shortest)
+        is_stuck = ~good & ~is_stale & ~(length >= shortest)  # nor a NaN
         counts = Counts(
             at.counts.nfev + trial.calls + _count(good),
             at.counts.njev + _count(is_new),
@@ -346,7 +341,7 @@ class Radau(Solver):
             ops.where(good, trial.h, at.taken), at.curve,
             ops.cast(ops.where(is_stuck, self.mxstep, at.tried + 1), dt.int32), ~good,
             ~good & (is_found | at.is_refused), ops.where(good, length, at.asked),
-            _chosen(good, (at.asked, trial.error), at.before), jacobian,
+            chosen(good, (at.asked, trial.error), at.before), jacobian,
             at.is_fresh if self.is_constant else is_new | (at.is_fresh & ~good),
             trial.factors, is_kept, counts,
         )  # fmt: skip

@@ -13,7 +13,7 @@ from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.scipy.runge_kutta_formulas import RK45, Formula
 from phix.scipy.smoothness import like
-from phix.scipy.steps import Counts, Leaves, Solver, stepped
+from phix.scipy.steps import Counts, Leaves, Solver, chosen, stepped
 
 # The length of a step is changed by so much at most, and aims a little below the tolerance.
 _LEAST_FACTOR, _MOST_FACTOR, _SAFETY = 0.2, 10.0, 0.9
@@ -89,7 +89,7 @@ class RungeKutta(Solver):
         new = at._replace(
             time=after, y=y, slope=slopes[len(self.formula.a)], begin=at.time, taken=h, curve=curve
         )
-        kept = pytrees.map(lambda a, b: ops.where(good, a, b), new, at)
+        kept = chosen(good, new, at)
         is_stuck = ~good & ~(length > shortest)  # nor a NaN, which y is then
         tried = ops.cast(ops.where(is_stuck, self.mxstep, at.tried + 1), dt.int32)
         length = self._next_length(length, error)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from phix import ops
 from phix.api.custom import stop_gradient
 from phix.core import dtypes as dt
+from phix.core import pytrees
 
 Leaves = list[Any]
 
@@ -111,3 +112,8 @@ def stepped(y: Leaves, h: Any, weights: tuple[float, ...], slopes: list[Leaves])
         total = sum(w * k for w, k in zip(weights, own) if w)
         after.append(v + ops.cast(h, dt.real_dtype(v.dtype)) * total)
     return after
+
+
+def chosen(which: Any, a: Any, b: Any) -> Any:
+    """The leaves of one of two trees."""
+    return pytrees.map(lambda x, y: ops.where(which, x, y), a, b)
