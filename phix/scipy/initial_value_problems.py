@@ -125,7 +125,7 @@ def solve_ivp(
     >>> [[round(v, 4) for v in row] for row in found.y.tolist()], found.success.item()
     ([[0.6065, 0.3679], [1.2131, 0.7358]], True)
     """
-    _refuse(dense_output, events)
+    _refuse(dense_output, events, first_step, t_span)
     start = _start(y0)
     times, asked = _times(t_span, t_eval, start)
     relative = max(1e-3 if rtol is None else float(rtol), 100 * float(np.finfo(start.dtype).eps))
@@ -138,7 +138,7 @@ def solve_ivp(
 
 
 # -- what is given ---------------------------------------------------------------------------------
-def _refuse(dense_output: bool, events: Any) -> None:
+def _refuse(dense_output: bool, events: Any, first_step: float | None, t_span: Any) -> None:
     if dense_output:
         raise ArgumentError(
             "solve_ivp: dense_output asks for a function of the solution, which is not there; give "
@@ -148,6 +148,12 @@ def _refuse(dense_output: bool, events: Any) -> None:
         raise ArgumentError(
             f"solve_ivp: there are no events, found {events!r:.80}; look for them in y, at the "
             "times t_eval"
+        )
+    ends = _numbers(t_span)
+    span = math.inf if ends is None or ends.shape != (2,) else abs(ends[1] - ends[0])
+    if first_step is not None and first_step > span:
+        raise ArgumentError(
+            f"solve_ivp: first_step must not go beyond t_span, of length {span}, found {first_step}"
         )
 
 
