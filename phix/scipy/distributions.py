@@ -213,8 +213,6 @@ _ENDS = {
     "sf": (1.0, 0.0, 0), "logsf": (0.0, -math.inf, 0),
 }  # fmt: skip
 
-# at which end of a continuous support nothing is left, of which the logarithm is -inf
-_NOTHING = {"logcdf": "low", "logsf": "high"}
 _PARTS = ("cdf", "sf", "logsf")
 
 
@@ -245,8 +243,6 @@ def _at_points(row: Row, function: Function, key: str) -> Function:
         inside = (z >= low) & (z <= high) & ops.isfinite(z)
         if row.has_scale:
             z = _with_slopes_in(row, key, z, x, shapes, loc, scale)
-        if row.has_scale and key in _NOTHING:  # at this end there is none, as beside the support
-            inside = inside & ((z != low) if _NOTHING[key] == "low" else (z != high))
         if key == "pdf" and row.vanishes is not None:
             inside = inside & ~row.vanishes(z, *shapes)
         if is_mass:
@@ -254,8 +250,7 @@ def _at_points(row: Row, function: Function, key: str) -> Function:
         value = function(ops.where(inside, z, row.middle(*shapes)), *shapes)
         if scaled:
             value = value / scale if scaled == 1 else value - ops.log(scale)
-        is_low = (z <= low) if key == "logcdf" else (z < low)
-        value = ops.where(inside, value, ops.where(is_low | (z == -math.inf), below, above))
+        value = ops.where(inside, value, ops.where((z < low) | (z == -math.inf), below, above))
         known = (scale > 0) & row.valid(*shapes) & ~ops.isnan(z)
         return ops.where(known, value, math.nan)
 
